@@ -98,6 +98,7 @@ def test_the_shipped_replies_are_what_their_rule_makes():
     assert (FOLDER / "support_replies.csv").read_text(encoding="utf-8") == rule
 
 
+# The benchmarks.
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 TEXTS = {
     path.name: path.read_text(encoding="utf-8")

@@ -161,6 +161,7 @@ def test_scores_may_stand_in_sheets():
         read_own_scores(file_of("id,score\nx,fair\n", "faulty.csv"), "engaging")
 
 
+# The same labels come out of every format.
 Rows = list[dict[str, object]]
 
 ROWS: Rows = [

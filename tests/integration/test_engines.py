@@ -7,7 +7,6 @@ import pytest
 from page_code import code_under, in_order, prepare
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("default")]
-Judgements = list[dict[str, Any]]
 
 
 @pytest.fixture

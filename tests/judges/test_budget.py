@@ -190,6 +190,9 @@ def test_an_unknown_price_is_no_zero():
         Budget(max_cost=1.0).account()
 
 
+# What a model costs, by the table that litellm bundles.
+
+
 # In the table of litellm 1.106.2, dollars for a million tokens: gpt-4.1-mini .40 in, .10 cached,
 # 1.60 out; Claude Sonnet 4.5 3 in, .30 cached, 3.75 written to the cache, 15 out; Gemini 2.5 Pro
 # 1.25 and 10, above 200,000 tokens read 2.5 and 15: the dearer of the two factors, 2 and 1.5,

@@ -105,6 +105,7 @@ def test_a_file_that_is_none_says_so():
             read_subject(f"{name}.yaml")
 
 
+# The catalogue: each judge's prompt is pinned by a golden file.
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 

@@ -139,6 +139,7 @@ def test_labelled_examples_are_shown_if_they_answer_the_questions():
         ask(wrong, ANSWERS)
 
 
+# The messages that DSPy sends, and the parser of its replies.
 DEMO = {"document": "A fire.", "summary": "Fire.", "rating": 4}
 
 # What ends a turn, a thought or a field, or begins an image, for one model or another.

@@ -115,6 +115,7 @@ def test_a_pair_shows_votes_and_the_judges_choice_in_both_orders():
     assert (text.count("The question."), text.count("The same.")) == (1, 2)
 
 
+# What people wrote of their labels teaches, and reaches no judge that it would help to cheat.
 def comment_on(items, *ratings):
     """The items with a comment that names each; people's mean is their only rating, or these."""
     return Items(

@@ -149,6 +149,7 @@ def test_check_and_plan_give_the_same_number_of_labels():
     assert (result.code, "need labels that say pass or fail" in result.err) == (2, True)
 
 
+# What a label set can bear: figures with an interval, the chance of a gain, what to label.
 def labelled(*words):
     return [
         {"id": i, "input": f"Ask {i}.", "output": f"Say {i}.", "label": word}

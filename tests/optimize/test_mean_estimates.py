@@ -117,6 +117,7 @@ def test_systems_with_equal_labels_on_a_few_documents_may_still_differ():
     assert 0.13 <= difference.estimate.interval.half_width <= 0.17
 
 
+# The command `estimate`, from files to printed lines.
 @pytest.fixture
 def files(here: Path) -> list[str]:
     """60 documents by two systems, every third document rated by three people."""

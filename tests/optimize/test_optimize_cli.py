@@ -134,6 +134,7 @@ def test_columns_can_be_mapped_by_flags_or_by_a_mapping_file():
             read_settings(ask)
 
 
+# How each model of a run is asked: limits, effort, keys and prices.
 JUDGE, PROPOSER = "openai/judge-1", "openai/writer-1"
 KEYS = {"JUDGE_KEY": "sk-judge-0123456789abcdef", "WRITER_KEY": "sk-writer-0123456789abcdef"}
 

@@ -138,6 +138,7 @@ def test_with_random_labels_a_tuned_judge_seldom_ships():
     assert n_ships <= 3
 
 
+# GEPA's own: what it is shown, and that the scores it sees add up to the search's objective.
 def test_gepa_uses_its_own_prompt_with_our_evidence(capsys):
     model, options = Model(write_instruction), SearchOptions(seed=1)
     train, dev = world(16), world(12, first=100)

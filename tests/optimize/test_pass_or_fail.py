@@ -183,6 +183,7 @@ def test_judges_of_pass_and_fail_are_ranked_by_balanced_accuracy(capsys):
     assert not any("confusion" in row for row in cards)
 
 
+# What else explains a judge's scores: length, position, chance.
 DOCUMENTS, OUTPUTS = 30, 6
 FOLLOWS = "scores follow length more than people's labels do: rho "
 

@@ -101,6 +101,7 @@ def test_scores_are_rounded_to_the_nearest_rating_of_any_scale():
     assert np.isnan(nearest_ratings([NAN], (1, 2)))
 
 
+# Annotators beside each other, and the judge beside them.
 def test_agreement_of_two_annotators_equals_hand_derived_values() -> None:
     # Equal on 2 of 4 outputs. Square gaps 0, 0, 1, 1 average 1/2; strangers' 5/4 + 1/4 + 0; kappa
     # 1 - (1/2) / (6/4). Ranks 1 2 3 4 and 1.5 1.5 3.5 3.5. The judge's 1.2 is the nearest label 1.

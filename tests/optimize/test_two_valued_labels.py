@@ -217,6 +217,7 @@ def test_a_name_or_one_line_can_define_a_comparison(here, spec, question):
     assert question in str(run.untuned_prompt.template())
 
 
+# Which columns a new judge reads.
 SECRET = {
     **{"annotator_note": "fine", "model": "m", "pass_rate": "85%", "date": "2026-10-01"},
     **{"trace_id": "a1", "url": "https://x.example/1", "reviewer": "kim", "prompt_tokens": "12"},

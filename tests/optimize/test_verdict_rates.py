@@ -150,6 +150,7 @@ def test_so_many_more_documents_decide_if_rho_stays():
     assert labels_to_add(replace(rho, interval=None), 0.4) is None
 
 
+# Balanced accuracy: its value, its threshold, its contrast, and a search that maximises it.
 def test_balanced_accuracy_is_the_mean_of_tpr_and_tnr() -> None:
     # Of four passes three are passed, of two fails one is failed: (3/4 + 1/2) / 2.
     human = [1, 1, 1, 1, 0, 0]
