@@ -41,7 +41,7 @@ MOST_PASS = (-1.28,)
 Rows = tuple[Vector, Vector, Matrix, Vector, Vector, Vector]
 
 
-def draw(
+def draw_rows(
     rng: np.random.Generator, cuts: Cuts, documents: int, outputs: int, spread: float = 0.0
 ) -> Rows:
     """So many outputs of each document, each by another system; `spread` is that of systems."""
@@ -61,44 +61,44 @@ def draw(
     return a, b, ratings, ratings.mean(axis=1).round(9), document, system
 
 
-def over_documents(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Figures:
+def document_figures(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Figures:
     """Every figure of `n` documents that has an interval."""
-    a, b, ratings, human, document, _ = draw(rng, cuts, n, outputs)
-    found: dict[str, Any] = {}
+    a, b, ratings, human, document, _ = draw_rows(rng, cuts, n, outputs)
+    estimates: dict[str, Any] = {}
     levels: tuple[Level, ...] = ("summary", "dataset")
     for level in levels if outputs > 1 else levels[1:]:
         for name, judge in (("a", a), ("b", b)):
-            found[f"{level} rho of {name}"] = correlation(level, judge, human, document)
+            estimates[f"{level} rho of {name}"] = correlation(level, judge, human, document)
         gap = contrast_judges(a, b, human, document, level=level)
-        found[f"{level} rho, a less b"] = gap
-        found[f"{level} pairs ordered alike"] = pairwise_accuracy(
+        estimates[f"{level} rho, a less b"] = gap
+        estimates[f"{level} pairs ordered alike"] = pairwise_accuracy(
             scored_rows(a, human, document), level=level
         )
         people = one_annotator(a, ratings, document, level=level)
         if people:
-            found[f"{level} one annotator"] = people.annotator
-            found[f"{level} judge less annotator"] = people.gap
+            estimates[f"{level} one annotator"] = people.annotator
+            estimates[f"{level} judge less annotator"] = people.gap
     shift = compare_scales(scored_rows(a, human, document))
     if shift:
-        found["mean less people's"] = shift.shift, shift.shift_interval
-    return read(found)
+        estimates["mean less people's"] = shift.shift, shift.shift_interval
+    return values_and_intervals(estimates)
 
 
-def of_verdicts(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Figures:
+def verdict_figures(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Figures:
     """Rates of a judge that passes or fails so many outputs of each document."""
-    judge, _, ratings, _, document, _ = draw(rng, cuts, n, outputs)
+    judge, _, ratings, _, document, _ = draw_rows(rng, cuts, n, outputs)
     card = verdict_agreement(scored_rows(judge - 1, ratings[:, 0] - 1, document))
     rates = ("tpr", "tnr", "balanced_accuracy", "kappa")
-    return read({name: getattr(card, name) for name in rates})
+    return values_and_intervals({name: getattr(card, name) for name in rates})
 
 
-def of_pairs(cuts: Cuts, rng: np.random.Generator, n: int) -> Figures:
+def pair_figures(cuts: Cuts, rng: np.random.Generator, n: int) -> Figures:
     """Accuracy on three pairs of each document."""
-    a, b, _, human, document, _ = draw(rng, cuts, n, 6)
+    a, b, _, human, document, _ = draw_rows(rng, cuts, n, 6)
     a, b, human = (side[::2] - side[1::2] for side in (a, b, human))
     document = document[::2]
     gap = contrast_pair_accuracy(a, b, human, document)
-    return read(
+    return values_and_intervals(
         {
             "accuracy": preference_accuracy(scored_rows(a, human, document)),
             "accuracy, a less b": gap,
@@ -106,47 +106,51 @@ def of_pairs(cuts: Cuts, rng: np.random.Generator, n: int) -> Figures:
     )
 
 
-def over_systems(documents: int, rng: np.random.Generator, n: int) -> Figures:
+def system_figures(documents: int, rng: np.random.Generator, n: int) -> Figures:
     """Figures of `n` systems."""
-    a, b, _, human, document, system = draw(rng, EVEN, documents, n, spread=0.4)
+    a, b, _, human, document, system = draw_rows(rng, EVEN, documents, n, spread=0.4)
     gap = contrast_judges(a, b, human, document, system, level="system")
-    return read({"rho of a": system_level(a, human, system, document), "rho, a less b": gap})
+    return values_and_intervals(
+        {"rho of a": system_level(a, human, system, document), "rho, a less b": gap}
+    )
 
 
-def of_systems(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Figures:
+def difference_figures(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Figures:
     """System b less a, and means of the given outputs (less their truth); `n` of 120 labelled.
 
     Either system gives so many outputs of a document. Those of a are the worse of two.
     """
     documents = max(n, 120)
-    _, b, ratings, _, document, _ = draw(rng, cuts, documents, 3 * outputs)
+    _, b, ratings, _, document, _ = draw_rows(rng, cuts, documents, 3 * outputs)
     triples = np.stack([b, ratings[:, 0]]).reshape(2, -1, 3)
     two = np.stack([triples[:, :, 1:].min(axis=2), triples[:, :, 0]], axis=2).reshape(2, -1)
     scores, human, document = *two, np.repeat(document[::3], 2)
     system, weight = np.tile(["a", "b"], document.size // 2), np.ones(document.size)
     some = np.where(np.isin(document, rng.choice(documents, n, replace=False)), human, np.nan)
-    how: dict[str, Any] = {"bounds": (1.0, 1.0 + len(cuts))}
-    (gap,) = system_differences(("b", "a"), some, scores, document, system, weight=weight, **how)
+    scale: dict[str, Any] = {"bounds": (1.0, 1.0 + len(cuts))}
+    (gap,) = system_differences(("b", "a"), some, scores, document, system, weight=weight, **scale)
     all_known = system_differences(
-        ("b", "a"), human, scores, document, system, weight=weight, **how
+        ("b", "a"), human, scores, document, system, weight=weight, **scale
     )
-    mean, truth = estimate_mean(some, scores, document, **how), human[~np.isnan(scores)].mean()
+    mean, truth = estimate_mean(some, scores, document, **scale), human[~np.isnan(scores)].mean()
 
-    def of_given(estimate: MeanEstimate, truth: float) -> tuple[float, Interval | None]:
+    def error_on_given(estimate: MeanEstimate, truth: float) -> tuple[float, Interval | None]:
         ends = estimate.given_interval
         return estimate.value - truth, ends and Interval(ends.low - truth, ends.high - truth)
 
-    return read(
+    return values_and_intervals(
         {
             "b less a, of outputs like these": gap.estimate,
-            "b less a, of the given ones": of_given(gap.estimate, all_known[0].estimate.value),
-            "mean of the given ones": of_given(mean, truth),
+            "b less a, of the given ones": error_on_given(
+                gap.estimate, all_known[0].estimate.value
+            ),
+            "mean of the given ones": error_on_given(mean, truth),
             "mean of outputs like these": (mean.value, mean.interval),
         }
     )
 
 
-def print_told_apart(draws: int) -> None:
+def print_separated_pairs(draws: int) -> None:
     """Print the shares of pairs of SummEval's systems told apart on 40 of 100 documents."""
     rows = labelled("relevance")
     document, system = rows["group"].to_numpy(), rows["system"].to_numpy()
@@ -158,9 +162,11 @@ def print_told_apart(draws: int) -> None:
         for _ in range(draws):
             chosen = rng.choice(np.unique(document), 40, replace=False)
             some = np.where(np.isin(document, chosen), human, np.nan)
-            sides, how = (some, scores, document), {"bounds": (1.0, 5.0)}
-            means = {n: estimate_mean(*(side[system == n] for side in sides), **how) for n in names}
-            for each in system_differences(names, *sides, system, weight=weight, **how):
+            sides, scale = (some, scores, document), {"bounds": (1.0, 5.0)}
+            means = {
+                n: estimate_mean(*(side[system == n] for side in sides), **scale) for n in names
+            }
+            for each in system_differences(names, *sides, system, weight=weight, **scale):
                 figure, gap = each.estimate, truth[each.system] - truth[each.subtracted_system]
                 pair = each.system, each.subtracted_system
                 one, other = (means[name].interval for name in pair)
@@ -172,15 +178,17 @@ def print_told_apart(draws: int) -> None:
         print(f"  {model:<16}", *(f"{share:.3f}" for share in np.mean(counts, axis=0)), flush=True)
 
 
-def read(found: Mapping[str, Any]) -> Figures:
+def values_and_intervals(estimates: Mapping[str, Any]) -> Figures:
     """The value and interval of each."""
-    return {n: f if isinstance(f, tuple) else (f.value, f.interval) for n, f in found.items()}
+    return {n: f if isinstance(f, tuple) else (f.value, f.interval) for n, f in estimates.items()}
 
 
 Draws = Callable[[np.random.Generator, int], Figures]
 
 
-def hits_of(figures: Draws, truth: Figures, size: int, simulations: int) -> dict[str, list[bool]]:
+def coverage_hits(
+    figures: Draws, truth: Figures, size: int, simulations: int
+) -> dict[str, list[bool]]:
     """Whether the truth is in each interval that is not withheld, by figure."""
     rng = np.random.default_rng((2, size))
     hits: dict[str, list[bool]] = {name: [] for name in truth}
@@ -200,7 +208,7 @@ def print_table(
     truth = figures(np.random.default_rng(1), many)
     texts: dict[str, list[str]] = {name: [] for name in truth}
     for size in sizes:
-        for name, held in hits_of(figures, truth, size, simulations).items():
+        for name, held in coverage_hits(figures, truth, size, simulations).items():
             share = float(np.mean(held or [0]))
             text = f"{share:.3f}{' ' if 0.93 <= share <= 0.97 else '*'}"
             texts[name].append(text if len(held) >= simulations / 10 else " none ")
@@ -213,19 +221,19 @@ def all_tables() -> Iterator[tuple[str, str, Any, Sequence[int], int]]:
     scales = {"1 to 5": EVEN, "mostly 5": MOSTLY_5, "90 % pass": MOST_PASS}
     for (name, cuts), outputs in product(scales.items(), (1, 3)):
         title = f"{name}, {outputs} outputs by each system; 30, 60, 100 of 120 labelled"
-        yield "systems", title, partial(of_systems, cuts, outputs), (30, 60, 100), 100_000
+        yield "systems", title, partial(difference_figures, cuts, outputs), (30, 60, 100), 100_000
     for (name, cuts), outputs in product(scales.items(), (4, 1)):
         title = f"{name}, {outputs} outputs a document; 15, 30, 100 documents"
-        yield "intervals", title, partial(over_documents, cuts, outputs), (15, 30, 100), 20_000
+        yield "intervals", title, partial(document_figures, cuts, outputs), (15, 30, 100), 20_000
     for outputs in (4, 1):
         title = f"90 % pass, {outputs} outputs a document; 60, 120, 400 documents"
-        of = partial(of_verdicts, MOST_PASS, outputs)
+        of = partial(verdict_figures, MOST_PASS, outputs)
         yield "intervals", title, of, (60, 120, 400), 100_000
-    of = partial(of_pairs, EVEN)
+    of = partial(pair_figures, EVEN)
     yield "intervals", "pairs, three a document", of, (15, 30, 100), 20_000
     for n in (15, 100):
         title = f"15, 30, 100 systems on {n} documents"
-        yield "intervals", title, partial(over_systems, n), (15, 30, 100), 2_000
+        yield "intervals", title, partial(system_figures, n), (15, 30, 100), 2_000
 
 
 def main() -> None:
@@ -238,7 +246,7 @@ def main() -> None:
             print_table(*table, flags.simulations)
     if flags.only in (None, "systems"):
         print("told apart: paired, two intervals, labels alone, all together, given; coverage")
-        print_told_apart(flags.simulations // 10)
+        print_separated_pairs(flags.simulations // 10)
 
 
 if __name__ == "__main__":

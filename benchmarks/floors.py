@@ -31,22 +31,22 @@ MANY = 800_000  # documents of the sample that says what a judge's rho is
 Draw = Callable[[np.random.Generator, int], Any]
 
 
-def floors_held(of: Callable[[np.random.Generator, int], Any], simulations: int) -> str:
+def pass_shares(of: Callable[[np.random.Generator, int], Any], simulations: int) -> str:
     """How often floors are offered at 60, 120, 400 labels, and how often they hold again."""
     texts = []
     for n in (60, 120, 400):
-        rng, held = np.random.default_rng((3, n)), []
+        rng, passes = np.random.default_rng((3, n)), []
         for _ in range(simulations):
             (floors, _), (_, again) = of(rng, n), of(rng, n)
             ends = [each.interval.low if each.interval else -1.0 for each in again]
             if floors:
-                held.append(all(map(operator.ge, ends, floors.values())))
-        share = f"{np.mean(held):.3f}" if len(held) >= simulations / 10 else " none"
-        texts.append(f"{share} of {len(held) / simulations:4.0%}")
+                passes.append(all(map(operator.ge, ends, floors.values())))
+        share = f"{np.mean(passes):.3f}" if len(passes) >= simulations / 10 else " none"
+        texts.append(f"{share} of {len(passes) / simulations:4.0%}")
     return "  ".join(texts)
 
 
-def rated_judge(
+def draw_ratings(
     noise: float, cuts: Cuts, outputs: int, rng: np.random.Generator, n: int
 ) -> tuple[Vector, Vector, Vector]:
     """A judge's and people's ratings of outputs of `n` documents, and the documents."""
@@ -58,15 +58,15 @@ def rated_judge(
     return judge, human, np.repeat(np.arange(n), outputs)
 
 
-def ranked(noise: float, cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Any:
+def measure_rho(noise: float, cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Any:
     """The rho of a judge on `n` documents; no interval where that may be chance."""
     level: Level = "summary" if outputs > 1 else "dataset"
-    rho = correlation(level, *rated_judge(noise, cuts, outputs, rng, n))
+    rho = correlation(level, *draw_ratings(noise, cuts, outputs, rng, n))
     shown = rho if rho.interval and rho.interval.low > 0 else replace(rho, interval=None)
     return suggested_floors(shown), [shown]
 
 
-def passed(
+def measure_rates(
     rates: Sequence[float], outputs: int, alike: float, rng: np.random.Generator, n: int
 ) -> Any:
     """Both rates of a judge on `n` documents; none where its balanced accuracy may be a coin's."""
@@ -85,29 +85,31 @@ def print_floors(simulations: int) -> None:
     print("floors held again, where offered; 60, 120, 400 documents")
     for name, cuts in {"1 to 5": EVEN, "mostly 5": MOSTLY_5}.items():
         for outputs, noise in product((1, 4), (0.3, 1.0, 2.0)):
-            held = floors_held(partial(ranked, noise, cuts, outputs), simulations)
-            print(f"  {f'rho, {name}, {outputs} a document, noise {noise}':<40}", held, flush=True)
+            passes = pass_shares(partial(measure_rho, noise, cuts, outputs), simulations)
+            print(
+                f"  {f'rho, {name}, {outputs} a document, noise {noise}':<40}", passes, flush=True
+            )
     half, most = ((0.5, 0.9, 0.8), (0.5, 0.8, 0.7)), ((0.8, 0.9, 0.8), (0.8, 0.95, 0.6))
     for rates in (*half, *most, (0.9, 0.97, 0.8)):
         for outputs, alike in ((1, 0), (4, 0), (4, 0.7), (8, 0.7)):
-            held = floors_held(partial(passed, rates, outputs, alike), simulations)
+            passes = pass_shares(partial(measure_rates, rates, outputs, alike), simulations)
             name = "pass {}, TPR {}, TNR {}".format(*rates)
             name += f", {outputs} {'alike ' if alike else ''}a document"
-            print(f"  {name:<46}", held, flush=True)
+            print(f"  {name:<46}", passes, flush=True)
 
 
-def looks_passed(draw: Draw, least: float, rng: np.random.Generator) -> list[bool]:
+def passes_any_look(draw: Draw, least: float, rng: np.random.Generator) -> list[bool]:
     """Whether a new judge reaches its floor in any of the looks."""
     figure = cache(draw(rng, SIZES[-1]))
-    held = []
+    passes = []
     for looks, taken in LOOKS:
         sizes = SIZES[8 // looks - 1 :: 8 // looks]
         ends = [interval_for_looks(figure(size), taken) for size in sizes]
-        held.append(any(end is not None and end.low >= least for end in ends))
-    return held
+        passes.append(any(end is not None and end.low >= least for end in ends))
+    return passes
 
 
-def rate_of(share: float, outputs: int, alike: float, rng: np.random.Generator, n: int) -> Any:
+def rate_by_size(share: float, outputs: int, alike: float, rng: np.random.Generator, n: int) -> Any:
     """A judge's TPR on the first documents of `n`, by how many these are."""
     right = (draws(rng, (n, outputs), alike) < share).ravel()
     document = np.arange(right.size) // outputs
@@ -121,9 +123,9 @@ def rate_of(share: float, outputs: int, alike: float, rng: np.random.Generator, 
     return first
 
 
-def rho_of(noise: float, outputs: int, rng: np.random.Generator, n: int) -> Any:
+def rho_by_size(noise: float, outputs: int, rng: np.random.Generator, n: int) -> Any:
     """A judge's rho on the first documents of `n`, by how many these are."""
-    rows = rated_judge(noise, EVEN, outputs, rng, n)
+    rows = draw_ratings(noise, EVEN, outputs, rng, n)
     level: Level = "summary" if outputs > 1 else "dataset"
 
     def first(documents: int) -> Any:
@@ -132,14 +134,14 @@ def rho_of(noise: float, outputs: int, rng: np.random.Generator, n: int) -> Any:
     return first
 
 
-def worlds_of_looks() -> dict[str, tuple[Draw, Draw, float]]:
+def judges_at_floors() -> dict[str, tuple[Draw, Draw, float]]:
     """Judges at a floor and above it, and the floor."""
     judges: dict[str, tuple[Draw, Draw, float]] = {}
     for outputs, alike, good in ((1, 0, 0.86), (4, 0, 0.83), (4, ALIKE, 0.85)):
-        at, above = (partial(rate_of, share, outputs, alike) for share in (0.8, good))
+        at, above = (partial(rate_by_size, share, outputs, alike) for share in (0.8, good))
         judges[f"TPR .8, {outputs} {'alike ' if alike else ''}a document"] = at, above, 0.8
     for outputs, noise in product((1, 4), (0.5, 1.5)):
-        at, above = (partial(rho_of, each, outputs) for each in (noise, 0.8 * noise))
+        at, above = (partial(rho_by_size, each, outputs) for each in (noise, 0.8 * noise))
         floor, better = (of(np.random.default_rng(1), MANY)(MANY).value for of in (at, above))
         judges[f"rho {floor:.2f} ({better:.2f}), {outputs} a document"] = at, above, floor
     return judges
@@ -149,9 +151,9 @@ def print_looks(simulations: int) -> None:
     """Print how often judges at a floor and (in brackets) above it pass, by the number of looks."""
     print("| floor | 1 look | 2 looks | 4 looks | 8 looks | 4 as one | 8 as one |")
     print("|---" * 7 + "|")
-    for name, (at, above, floor) in worlds_of_looks().items():
+    for name, (at, above, floor) in judges_at_floors().items():
         false, power = (
-            np.mean([looks_passed(of, floor, rng) for _ in range(simulations)], axis=0)
+            np.mean([passes_any_look(of, floor, rng) for _ in range(simulations)], axis=0)
             for of, rng in ((at, np.random.default_rng(4)), (above, np.random.default_rng(4)))
         )
         cells = [f"{a:.3f} ({b:.2f})" for a, b in zip(false[:4], power[:4], strict=True)]

@@ -25,19 +25,19 @@ def worlds():
 @pytest.mark.parametrize(
     ("world", "cuts", "number", "size", "many"),
     [
-        ("over_documents", ["EVEN"], [4], 20, 1500),
-        ("of_pairs", ["EVEN"], [], 30, 4000),
-        ("over_systems", [], [100], 20, 1000),
-        ("of_systems", ["EVEN"], [3], 60, 20_000),
-        ("of_systems", ["MOST_PASS"], [1], 30, 20_000),
-        ("of_verdicts", ["MOST_PASS"], [4], 60, 100_000),
-        ("of_verdicts", ["MOST_PASS"], [1], 120, 100_000),
+        ("document_figures", ["EVEN"], [4], 20, 1500),
+        ("pair_figures", ["EVEN"], [], 30, 4000),
+        ("system_figures", [], [100], 20, 1000),
+        ("difference_figures", ["EVEN"], [3], 60, 20_000),
+        ("difference_figures", ["MOST_PASS"], [1], 30, 20_000),
+        ("verdict_figures", ["MOST_PASS"], [4], 60, 100_000),
+        ("verdict_figures", ["MOST_PASS"], [1], 120, 100_000),
     ],
 )
 def test_intervals_of_95_percent_cover_the_truth_as_often(world, cuts, number, size, many, worlds):
     figures = partial(worlds[world], *(worlds[name] for name in cuts), *number)
     truth = figures(np.random.default_rng(1), many)
-    for name, hits in worlds["hits_of"](figures, truth, size, 200).items():
+    for name, hits in worlds["coverage_hits"](figures, truth, size, 200).items():
         # The claim is 93-97 %, and 200 hits have a standard deviation of 1.5 points.
         assert 0.93 - 0.045 <= np.mean(hits) <= 0.97 + 0.025, name
 
