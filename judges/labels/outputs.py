@@ -9,7 +9,7 @@ from judges.labels.names import map_flag, name_words
 from judges.labels.rating_columns import similar_name
 from judges.labels.rating_reader import RatingReader
 from judges.labels.ratings import RatingsByDimension, TableRatings, read_ratings
-from judges.labels.roles import RESPONSE_NAMES, Roles, map_flag_advice
+from judges.labels.roles import RESPONSE_NAMES, Roles
 from judges.labels.rows import ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet, rated_dimensions
 from judges.tables.problems import Problems, UnreadableError, count_text, excerpt, joined_names
@@ -133,7 +133,8 @@ def _check_has_ratings(
         fault = f"no output has a rating on it{file_phrase}; there are ratings on {names_text}"
         if similar_column := similar_name(dimension, columns.table.columns):
             fault += f" (did you mean {similar_column}?)"
-        problems.add("no-rating", fault, map_flag_advice(columns, dimension), field=dimension)
+        advice = f"name your column with {map_flag(dimension, ['COLUMN'])}"
+        problems.add("no-rating", fault, advice, field=dimension)
     if not dimensions and not columns.options.dimensions:
         with problems.collect():
             raise no_labels_error(ratings.roles)

@@ -1,7 +1,5 @@
 """Finds the columns with the ratings on each dimension: one column, or one for each annotator."""
 
-import re
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from typing import NamedTuple
@@ -12,13 +10,6 @@ from judges.labels.columns import COMMENT_NAME, OUTPUT_ROLES, VOTE_COLUMNS, Colu
 from judges.labels.names import is_source_or_output, judge_name, map_flag, name_key, name_words
 from judges.tables.problems import Problems, joined_names
 
-# Matches a column name such as `relevance (annotator 1)`. The first group is the dimension.
-_ANNOTATOR_COLUMN_NAME = re.compile(
-    r"(.*?\w)[\W_]+(?:annotator|rater|coder|evaluator|reviewer|worker|expert|participant|"
-    r"(?:be|aus)werter|gutachter|prüfer|annotateur|annotatrice|évaluateur|évaluatrice|"
-    r"evaluador|evaluadora|anotador|anotadora)(?:in)?(?:[\W_]|\d).*",
-    re.IGNORECASE,
-)
 # Words that name a column of labels, and words that may stand beside them, as in `human label`.
 _LABEL_WORDS = {
     *("label", "verdict", "rating", "grade", "score", "judgement", "judgment", "correct", "pass"),
@@ -51,65 +42,46 @@ def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) ->
         return _find_all_rating_columns(columns)
     by_dimension, uncertain = dict[str, ColumnTuple](), dict[str, ColumnTuple]()
     for dimension in dimensions:
-        named_columns = _columns_by_name(columns, dimension)
-        likely_columns = named_columns or _likely_columns(columns, dimension)
-        if named_columns or len(likely_columns) == 1:
+        user_columns = _user_columns(columns, dimension)
+        likely_columns = user_columns or _likely_columns(columns, dimension)
+        if user_columns or len(likely_columns) == 1:
             by_dimension[dimension] = likely_columns
-        elif likely_columns:
-            uncertain[dimension] = likely_columns
-        elif columns.numbers and _may_have_own_name(columns, dimension):
-            uncertain[dimension] = columns.numbers
+        elif possible_columns := likely_columns or _possible_columns(columns, dimension):
+            uncertain[dimension] = possible_columns
     return RatingColumns(by_dimension, {} if columns.nested else uncertain)
 
 
-def _columns_by_name(columns: Columns, dimension: str) -> ColumnTuple:
-    """Return the columns that the user named, or those of annotators such as `tone (rater 1)`."""
-    for name, user_columns in columns.by_name.items():
-        if dimension in (name, judge_name(name)):
-            return user_columns
-    for name, annotator_columns in _annotator_columns(columns).items():
-        if name_key(name) == name_key(dimension) and not _equal_names(columns, dimension):
-            return annotator_columns
-    return ()
-
-
-def _equal_names(columns: Columns, dimension: str) -> set[str]:
-    """Return the column with a dimension's name, else those whose `judge_name` is this name."""
-    exact_name = columns.exact_name(dimension)
-    if columns.has(exact_name):
-        return {exact_name} - columns.judge_scores
-    # The judge `helpful` may have been named after a column `Helpful?`.
-    return {name for name in columns.table.columns if judge_name(name) == dimension}
+def _user_columns(columns: Columns, dimension: str) -> ColumnTuple:
+    """Return the columns that the user maps to a dimension, else ()."""
+    user_columns = columns.by_name.items()
+    return next((c for name, c in user_columns if dimension in (name, judge_name(name))), ())
 
 
 def _likely_columns(columns: Columns, dimension: str) -> ColumnTuple:
-    """Return the columns with the dimension's name or words, else those named like labels."""
-    equal_names, dimension_words = _equal_names(columns, dimension), {*name_words(dimension)}
+    """Return the columns with a dimension's name or words, else those named like labels."""
+    exact_name, dimension_words = columns.exact_name(dimension), {*name_words(dimension)}
+    equal_names = {exact_name} - columns.judge_scores
+    if not columns.has(exact_name):
+        # The judge `helpful` may have been named after a column `Helpful?`.
+        equal_names = {name for name in columns.table.columns if judge_name(name) == dimension}
     similar_names = [name for name in columns.numbers if dimension_words <= {*name_words(name)}]
     if equal_names or len(similar_names) > 1:
         return tuple(dict.fromkeys((*sorted(equal_names), *similar_names)))
-    label_columns = _label_columns(columns, dimension)
-    is_known = dimension in catalog.SUBJECT_BY_NAME
-    return label_columns if is_known or _may_have_own_name(columns, dimension) else ()
+    return () if _is_misspelt(columns, dimension) else _label_columns(columns, dimension)
 
 
-def _may_have_own_name(columns: Columns, dimension: str) -> bool:
-    """Return whether a dimension is not in the catalogue, and not a misspelt name of another."""
+def _possible_columns(columns: Columns, dimension: str) -> ColumnTuple:
+    """Return all columns of numbers for a dimension that has its name from the user."""
+    is_known = dimension in catalog.SUBJECT_BY_NAME or _is_misspelt(columns, dimension)
+    return () if is_known else columns.numbers
+
+
+def _is_misspelt(columns: Columns, dimension: str) -> bool:
+    """Return whether a dimension has almost the name of a column or of a judge in the catalogue."""
+    if dimension in catalog.SUBJECT_BY_NAME:
+        return False
     other_columns = {*columns.table.columns}.difference(_label_columns(columns, dimension))
-    is_known = dimension in catalog.SUBJECT_BY_NAME
-    return not (is_known or similar_name(dimension, other_columns.union(catalog.SUBJECT_BY_NAME)))
-
-
-def _annotator_columns(columns: Columns) -> dict[str, ColumnTuple]:
-    """Map each dimension with several columns such as `tone (rater 1)` to these columns."""
-    matches_by_key: dict[str, list[re.Match[str]]] = defaultdict(list)
-    for match in filter(None, map(_ANNOTATOR_COLUMN_NAME.fullmatch, columns.numbers)):
-        matches_by_key[name_key(match[1])].append(match)
-    return {
-        matches[0][1]: tuple(match[0] for match in matches)
-        for matches in matches_by_key.values()
-        if len(matches) > 1
-    }
+    return similar_name(dimension, other_columns.union(catalog.SUBJECT_BY_NAME)) is not None
 
 
 def _find_all_rating_columns(columns: Columns) -> RatingColumns:
@@ -121,11 +93,8 @@ def _find_all_rating_columns(columns: Columns) -> RatingColumns:
     by_dimension = _user_rating_columns(columns)
     if by_dimension or columns.nested:
         return RatingColumns(by_dimension, {})
-    by_dimension = _annotator_columns(columns)
-    annotator_columns = set[str]().union(*by_dimension.values())
-    other_columns = [name for name in columns.numbers if name not in annotator_columns]
     label_columns = _label_columns(columns, "label")
-    likely_columns = [name for name in other_columns if name in label_columns] or other_columns
+    likely_columns = [c for c in columns.numbers if c in label_columns] or [*columns.numbers]
     word_columns = []
     if {*likely_columns} != {*label_columns}:
         unused_columns = columns.except_for(columns.in_use(OUTPUT_ROLES))
@@ -133,10 +102,10 @@ def _find_all_rating_columns(columns: Columns) -> RatingColumns:
             name for name in unused_columns if columns.column(name).holds_rating_words
         ]
     is_certain = {*map(str.casefold, likely_columns)} <= {*catalog.SUBJECT_BY_NAME}
-    if len(likely_columns) == 1 and not (word_columns or by_dimension):
+    if len(likely_columns) == 1 and not word_columns:
         is_certain |= columns.column(likely_columns[0]).holds_scale_numbers
     possible_columns = tuple(dict.fromkeys((*word_columns, *likely_columns)))
-    by_dimension |= {name: (name,) for name in likely_columns}
+    by_dimension = {name: (name,) for name in likely_columns}
     return RatingColumns(by_dimension, {} if is_certain else {"": possible_columns})
 
 
@@ -195,12 +164,7 @@ def check_rating_columns(
         fault = f"{joined_names(names)} may hold the labels"
         problems.add("labels", fault, advice, field=dimension or None)
     for dimension, names in without_keys(rating_columns.by_dimension, columns.by_name).items():
-        if len(names) > 1:
-            names_text = joined_names(names)
-            problems.notes.append(
-                f"{dimension} is read from {names_text}: one annotator per column"
-            )
-        elif name_key(dimension) != name_key(names[0]):
+        if name_key(dimension) != name_key(names[0]):
             problems.notes.append(
                 f"no column is called {dimension}: its labels are read from {names[0]!r}"
             )

@@ -22,8 +22,6 @@ from judges.labels.columns import (
     ColumnTuple,
 )
 from judges.labels.names import (
-    OUTPUT_NAMES,
-    SOURCE_NAMES,
     is_comment_name,
     is_id_name,
     is_source_or_output,
@@ -330,16 +328,5 @@ def add_missing_column(
     column_exists = columns.has(column) and None not in columns.column(column).cells
     fault = "this column is not read as a text" if column_exists else "there is no such column"
     fault += f"{reason}; the columns are {columns.names_text}"
-    problems.add("no-column", fault, map_flag_advice(columns, name), field=column)
-
-
-def map_flag_advice(columns: Columns, name: str) -> str:
-    """Return advice to name a column with --map. The advice names a likely column, if any."""
-    lookup_key = name_key(name)
-    synonyms = next((names for names in (SOURCE_NAMES, OUTPUT_NAMES) if lookup_key in names), ())
-    for column in [*(columns.table.columns if synonyms else ()), *columns.key_paths]:
-        column_key = name_key(column.rpartition(KEY_SEPARATOR)[2])
-        # A name such as `rel` may be short for `relevance`.
-        if column_key in synonyms or (column_key and lookup_key.startswith(column_key)):
-            return f"name your column with {map_flag(name, [column])}"
-    return f"name your column with {map_flag(name, ['COLUMN'])}"
+    advice = f"name your column with {map_flag(name, ['COLUMN'])}"
+    problems.add("no-column", fault, advice, field=column)

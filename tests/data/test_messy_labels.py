@@ -152,22 +152,16 @@ def table(texts: tuple[str, str] = ("document", "summary"), **columns: Sequence[
     return csv_of(("id", *texts, *columns), *rows)
 
 
-ANNOTATOR_COLUMNS = {"tone (annotator 1)": MARKS, "tone (annotator 2)": OTHERS}
-
-
 @pytest.mark.parametrize(
     ("content", "ratings"),
     [
         (table(page_quality=MARKS), {"page_quality": ("page_quality",)}),
         (table(label=("pass", "fail") * 4, confidence=(0.5, 0.25) * 4), {"label": ("label",)}),
-        (table(**ANNOTATOR_COLUMNS), {"tone": (*ANNOTATOR_COLUMNS,)}),
     ],
 )
 def test_unnamed_columns_are_read_where_that_is_sure(content, ratings):
     labelled = data.read_labels(file_of(content))
     assert labelled.reading.ratings == ratings
-    is_told = any(note.endswith("one annotator per column") for note in labelled.notes)
-    assert is_told == ("tone" in ratings)
 
 
 @pytest.mark.parametrize(
@@ -192,14 +186,12 @@ def test_unnamed_columns_are_else_asked_about(columns, question):
 
 
 def test_no_annotator_is_dropped_where_a_dimension_is_asked_for():
-    for columns in (("tone Anna", "tone Ben"), ("tone", "tone_2"), ("tone", "tone (rater 2)")):
+    for columns in (("tone rater A", "tone rater B"), ("tone", "tone_2")):
         path = file_of(table(**dict(zip(columns, (MARKS, OTHERS), strict=True))))
         flag = f"tone={','.join(columns)}"
         assert flag in refusal(path, dimensions=["tone"])
         mapping = read_mapping([flag])
         assert len(data.read_labels(path, map=mapping).outputs[0].ratings["tone"]) == 2
-    path = file_of(table(**{"tone rater A": MARKS, "tone rater B": OTHERS}))
-    assert data.read_labels(path, dimensions=["tone"]).outputs[0].ratings == {"tone": (3, 2)}
 
 
 COMMENTS = (

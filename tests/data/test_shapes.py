@@ -165,7 +165,8 @@ def test_a_key_inside_ratings_is_named_and_read_by_its_dotted_name(is_nested):
     source = [output(ratings={"rel": 2, "flu": 4})] if is_nested else flat
     for mapping in ({}, {"relevance": "rel"}):
         message = refusal(source, dimensions=["relevance"], map=mapping)
-        assert "--map relevance=ratings.rel" in message
+        assert "ratings.rel" in message
+        assert "; name your column with --map relevance=COLUMN" in message
     assert "there is no such column" in refusal(source, map={"relevance": "ratings.nope"})
     assert "charm=COLUMN" in refusal(source, map={"charm": "ratings.nope"})
     assert ratings(source, map={"both": "ratings.rel,ratings.flu"}) == [{"both": (2, 4)}]
