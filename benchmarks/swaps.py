@@ -24,6 +24,7 @@ from optimize.measuring.swap import swap_evidence, swap_outcome
 from optimize.statistics.changed_rows import gain_contributions, interval_on_these_rows
 from optimize.statistics.correlations import Level, correlation
 from optimize.statistics.intervals import Interval, cautious_interval
+from optimize.statistics.rows import scored_rows
 
 MARGINS = (0.03, 0.1)
 DOCUMENTS = (60, 120, 240)
@@ -115,8 +116,9 @@ def side(scores: np.ndarray, human: np.ndarray, level: Level) -> Any:
         scores=scores.ravel(),
         verdicts=scores.ravel(),
         human=human.ravel(),
-        document_ids=np.arange(human.size) // human.shape[1],
+        document_ids=(documents := np.arange(human.size) // human.shape[1]),
         system_ids=None,
+        rows=scored_rows(scores.ravel(), human.ravel(), documents),
         level=level,
         is_pairwise=-1 in human,
         has_verdicts=0 in human,
@@ -160,7 +162,11 @@ def lines(simulations: int) -> Iterator[str]:
                     for worse in [loss, 0] * simulations:
                         *both, human = world(rng, n, worse)
                         sides = (side(each, human, level) for each in both)
-                        passed.append(passes(swap_evidence(*sides).interval(), margin))
+                        contrast, possible = swap_evidence(*sides)
+                        interval = None
+                        if possible is not None:
+                            interval = cautious_interval(contrast.contributions, possible)
+                        passed.append(passes(interval, margin))
                     cells.append(f"{np.mean(passed[::2]):.3f} ({np.mean(passed[1::2]):.2f})")
                 yield f"| {margin:g} | {name} | {word} | {' | '.join(cells)} |"
 

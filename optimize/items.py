@@ -104,6 +104,12 @@ class Items:
         return [item.system or "" for item in self]
 
     @property
+    def n_documents_with_contrast(self) -> int:
+        """The number of documents whose outputs do not all have the same label."""
+        rows_by_document = self.rows_by_document.values()
+        return sum(bool(np.ptp(self.human[rows]) > 0) for rows in rows_by_document)
+
+    @property
     def is_weighted(self) -> bool:
         """Whether weights differ, because documents were sampled with different probabilities."""
         return np.unique(self.weights).size > 1
@@ -295,12 +301,12 @@ def choose_level(items: Items) -> Level:
 
     If labels are pass or fail, dataset level is always chosen.
     """
-    n_documents, rows_by_document = len(items.documents), items.rows_by_document.values()
+    n_documents = len(items.documents)
     has_several_outputs = len(items) >= MIN_OUTPUTS_FOR_SUMMARY_LEVEL * n_documents
     if is_two_valued(items.human) or not has_several_outputs:
         return "dataset"
-    n_with_contrast = sum(np.ptp(items.human[rows]) > 0 for rows in rows_by_document)
-    return "summary" if n_with_contrast > MIN_SHARE_FOR_SUMMARY_LEVEL * n_documents else "dataset"
+    min_with_contrast = MIN_SHARE_FOR_SUMMARY_LEVEL * n_documents
+    return "summary" if items.n_documents_with_contrast > min_with_contrast else "dataset"
 
 
 def defined_levels(items: Items) -> tuple[Level, ...]:

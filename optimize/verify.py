@@ -34,7 +34,6 @@ from optimize.measurement import Measurement
 from optimize.measuring.asking import ask_judges
 from optimize.measuring.changed_swap import ChangedRowsSwap, decide_by_changes
 from optimize.measuring.swap import SwapResult, decide_swap
-from optimize.measuring.verification import check_floors
 from optimize.report.page import write_verification
 from optimize.report.swap import (
     changed_swap_lines,
@@ -44,6 +43,7 @@ from optimize.report.swap import (
     write_swap,
 )
 from optimize.report.verification import (
+    floor_outcome,
     verification_faults,
     verification_json,
     verification_lines,
@@ -160,11 +160,11 @@ def _verify_one(flags: Namespace, floors: Mapping[str, float]) -> CommandOutcome
     result = replace(measurement.result, judge=judge_arguments[0])
     if has_rate_floors and not result.scorecard.verdict_figures:
         raise JudgesError("--min-tpr and --min-tnr: the scores are not between 0 and 1")
-    result = replace(result, floor_check=check_floors(result, floors, flags.looks))
+    result = result.with_floors(floors, flags.looks)
     if flags.report:
         write_verification(Path(flags.report), result, measurement.held_out)
     lines = verification_lines(result, with_all_levels=flags.all, page_path=flags.report)
-    exit_code = EXIT_CODES.get(result.floor_check.outcome, DONE_EXIT_CODE)
+    exit_code = EXIT_CODES.get(floor_outcome(result), DONE_EXIT_CODE)
     return CommandOutcome(verification_json(result), lines, verification_faults(result), exit_code)
 
 

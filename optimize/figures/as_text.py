@@ -5,10 +5,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from judges.tables.problems import count_text
-
 if TYPE_CHECKING:  # numpy is slow to import, and a help text does not need it
-    from optimize.statistics.correlations import Correlation
     from optimize.statistics.intervals import Figure, Interval
 
 # Figures in JSON are rounded to this number of decimals.
@@ -96,16 +93,3 @@ def table_lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[st
 def interval_unit(level: str) -> str:
     """Return the noun for what an interval of rho is over: "system" at system level."""
     return "system" if level == "system" else "document"
-
-
-def correlation_line(rho: "Correlation", output_noun: str, n_systems: int) -> str:
-    """Return a correlation in one line, with level, coefficient, interval and counts."""
-    zero_note = f" ({rho.n_zero:,} of them count 0)" if rho.n_zero else ""
-    counts = [
-        count_text(n_systems, "system") if rho.level == "system" else "",
-        f"{rho.n_documents:,} documents",
-        count_text(rho.n_outputs, output_noun),
-        f"{rho.n_undefined:,} undefined{zero_note}" if rho.n_undefined else "",
-        f"{rho.n_failed:,} failed" if rho.n_failed else "",
-    ]
-    return f"{rho.level}-level {rho.symbol} {figure_text(rho)}, n={', '.join(filter(None, counts))}"

@@ -14,7 +14,7 @@ from judges.labels.readers import read_items, read_labelled_items
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
 from optimize.inputs.labelled import LabelSource, only_dimension
-from optimize.items import make_items
+from optimize.items import Items, make_items
 from optimize.measuring.asking import JudgeEntry, Task
 from optimize.measuring.comparison import Difference
 from optimize.measuring.scored import are_fractions
@@ -38,11 +38,7 @@ NEEDS_VERDICTS_MESSAGE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearLoss:
-    """The class on which the new judge is clearly worse, and on how many of its labelled outputs.
-
-    `word` is "fails" or "passes". Only the new judge is right on `n_gained` outputs, only the old
-    one on `n_lost`.
-    """
+    """The class, "fails" or "passes", on which the new judge is clearly worse."""
 
     word: str
     n_gained: int
@@ -125,19 +121,15 @@ def decide_by_changes(
     gains = (new_scored.verdicts == human) * 1.0 - (old_scored.verdicts == human)
     # An output shows neither gain nor loss if it has no label, or if its annotators are tied.
     gains[np.isnan(human) | (human == 0.5)] = np.nan
-    return _decide_by_gains(result, gains, human, is_changed, items.document_ids)
+    return _decide_by_gains(result, gains, human, is_changed, items)
 
 
 def _decide_by_gains(
-    result: ChangedRowsSwap,
-    gains: Vector,
-    human: Vector,
-    is_changed: Mask,
-    document_ids: Sequence[str],
+    result: ChangedRowsSwap, gains: Vector, human: Vector, is_changed: Mask, items: Items
 ) -> ChangedRowsSwap:
     """Return the decision by the new judge's gains: 1 if only it is right, -1 if only the old."""
     contributions, possible_contribution = changed_rows.gain_contributions(
-        gains, is_changed, document_ids
+        gains, is_changed, items.document_ids
     )
     interval = None
     if not np.isnan(contributions).any():
@@ -145,7 +137,6 @@ def _decide_by_gains(
     outcome, clear_loss = swap_outcome(interval, result.margin), None
     if outcome in ("better", "not worse") and (clear_loss := _find_clear_loss(gains, human)):
         outcome = "undecided"
-    n_gained, n_lost = _count_gains(gains)
     return replace(
         result,
         outcome=outcome,
@@ -154,8 +145,8 @@ def _decide_by_gains(
         ),
         sample_interval=changed_rows.interval_on_these_rows(gains, is_changed),
         n_labelled=int((~np.isnan(gains[is_changed])).sum()),
-        n_gained=n_gained,
-        n_lost=n_lost,
+        n_gained=int((gains == 1).sum()),
+        n_lost=int((gains == -1).sum()),
         clear_loss=clear_loss,
     )
 
@@ -163,15 +154,10 @@ def _decide_by_gains(
 def _find_clear_loss(gains: Vector, human: Vector) -> ClearLoss | None:
     """Return the class of labels on which the new judge is clearly worse; None if there is none."""
     for word, label in (("fails", 0), ("passes", 1)):
-        n_gained, n_lost = _count_gains(gains[human == label])
+        n_gained, n_lost = (int((gains[human == label] == gain).sum()) for gain in (1, -1))
         if is_clearly_worse(n_lost, n_gained):
             return ClearLoss(word=word, n_gained=n_gained, n_lost=n_lost)
     return None
-
-
-def _count_gains(gains: Vector) -> tuple[int, int]:
-    """Return on how many outputs only the new judge is right, and on how many only the old one."""
-    return int((gains == 1).sum()), int((gains == -1).sum())
 
 
 def _read_labels(label_source: LabelSource, dimension: str) -> dict[str, float]:

@@ -149,30 +149,27 @@ def _standardise(scored_by_name: Mapping[str, ScoredItems], *, is_pairwise: bool
         document_codes = np.tile(document_codes, 2)
         system_codes = np.zeros_like(document_codes)
     group_codes = np.zeros_like(document_codes) if any_judge.level == "dataset" else document_codes
-    line_by_member, why_excluded = dict[str, tuple[float, float]](), dict[str, str]()
-    for name, scores in scores_by_name.items():
-        has_score = ~np.isnan(scores)
-        failed_share, known_scores = float((~has_score).mean()), scores[has_score][:, np.newaxis]
-        if failed_share > MAX_FAILED_SHARE:
-            why_excluded[name] = f"fails on {failed_share:.0%} of the outputs"
-            continue
-        differences = known_scores - group_means(known_scores, group_codes[has_score])
-        sd = float(np.sqrt(np.mean(differences**2)))
-        if sd > MIN_RELATIVE_SD * max(1.0, float(np.abs(known_scores).max())):
-            line_by_member[name] = 1 / sd, -float(known_scores.mean()) / sd
-        else:
+    scores, why_excluded = pd.DataFrame(scores_by_name), dict[str, str]()
+    failed_shares, largest_scores = scores.isna().mean(), scores.abs().max().clip(lower=1)
+    within_groups = scores - scores.groupby(group_codes).transform("mean")
+    sds = (within_groups**2).mean() ** 0.5
+    for name in scores_by_name:
+        if failed_shares[name] > MAX_FAILED_SHARE:
+            why_excluded[name] = f"fails on {failed_shares[name]:.0%} of the outputs"
+        elif sds[name] <= MIN_RELATIVE_SD * largest_scores[name]:
             why_excluded[name] = "tells no two outputs apart"
-    if not line_by_member:
+    scores = scores.drop(columns=[*why_excluded])
+    if scores.empty:
         name, reason = next(iter(why_excluded.items()))
         raise SettingsError(f"no judge can be a member: {name} {reason}; give other judges")
-    slopes, intercepts = np.array([*line_by_member.values()]).T
-    member_scores = np.stack([scores_by_name[name] for name in line_by_member], axis=1)
-    standardised_scores = member_scores * slopes + intercepts
+    slopes = 1 / sds[scores.columns]
+    intercepts = -scores.mean() * slopes
+    standardised_scores = (scores * slopes + intercepts).to_numpy()
     has_all_scores = ~np.isnan(standardised_scores).any(axis=1)
     return _Members(
-        names=[*line_by_member],
-        slopes=slopes,
-        intercepts=intercepts,
+        names=scores.columns.to_list(),
+        slopes=slopes.to_numpy(),
+        intercepts=intercepts.to_numpy(),
         why_excluded=why_excluded,
         standardised_scores=standardised_scores[has_all_scores],
         human=human[has_all_scores],

@@ -143,10 +143,6 @@ class PeopleFigures:
             ),
         )
 
-    @property
-    def among_annotators(self) -> list[human.AnnotatorAgreement]:
-        return [row for row in self.agreement if row.first is not None]
-
     def names_of(self, row: human.AnnotatorAgreement) -> list[str]:
         """Return the names in a row of `agreement`: "judge" and an annotator, or two annotators."""
         first_name = "judge" if row.first is None else self.names[row.first]

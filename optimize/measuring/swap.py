@@ -30,8 +30,7 @@ from optimize.statistics.balanced import MIN_OUTPUTS_FOR_INTERVAL, verdicts
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.correlations import rho_contributions
 from optimize.statistics.floor import MAX_FURTHER_LABELS
-from optimize.statistics.intervals import Interval, Mask, Vector, cautious_interval
-from optimize.statistics.rows import scored_rows
+from optimize.statistics.intervals import Contrast, Interval, Mask, Vector, cautious_interval
 
 SwapOutcome = Literal["better", "not worse", "worse", "undecided"]
 Side = Literal["neither", "new", "old"]
@@ -111,26 +110,6 @@ class SwapResult(SwapDecision):
         return [judge.name for judge in judges if judge.overlap.tuned_on_these_labels]
 
 
-@dataclass(frozen=True, slots=True)
-class SwapEvidence:
-    """The new judge's figure minus the old judge's, as the mean of the documents' contributions.
-
-    One document could contribute `possible_contribution`, even if none in the sample does.
-    """
-
-    value: float
-    contributions: Vector
-    possible_contribution: float
-    has_interval: bool
-
-    def interval(self, looks: int = 1, n_copies: int = 1) -> Interval | None:
-        """Return the 90 % interval, or what it would be with `n_copies` times the documents."""
-        if not self.has_interval:
-            return None
-        contributions = np.tile(self.contributions, n_copies)
-        return cautious_interval(contributions, self.possible_contribution, looks)
-
-
 def decide_swap(
     new_judge: JudgeEntry, old_judge: JudgeEntry, task: Task, margin: float, looks: int = 1
 ) -> SwapResult:
@@ -138,28 +117,32 @@ def decide_swap(
     new_scored, old_scored = paired_scores(new_judge, old_judge)
     comparison = compare_judges([new_judge, old_judge], task)
     judges = sorted(comparison.judges, key=lambda judge: judge.name != new_judge.name)
-    evidence = swap_evidence(new_scored, old_scored)
-    interval, n_documents = evidence.interval(looks), evidence.contributions.size
+    contrast, possible_contribution = swap_evidence(new_scored, old_scored)
+    contributions, interval, n_needed = contrast.contributions, None, None
+    if possible_contribution is not None:
+        interval = cautious_interval(contributions, possible_contribution, looks)
+    outcome = swap_outcome(interval, margin)
+    if any(judge.overlap.tuned_on_these_labels for judge in judges):
+        outcome = "undecided"  # more labels like these would not help
+    elif interval and possible_contribution is not None and outcome == "undecided":
+        n_needed = documents_needed(contributions, possible_contribution, margin, looks)
     rows = list_changed_rows(new_scored, old_scored)
-    result = SwapResult(
+    return SwapResult(
         new_judge=new_judge.name,
         old_judge=old_judge.name,
         comparison=replace(comparison, judges=judges),
-        outcome=swap_outcome(interval, margin),
+        outcome=outcome,
         margin=margin,
         looks=looks,
-        difference=Difference(value=evidence.value, interval=interval, n_documents=n_documents),
-        documents_to_decide=None,
+        difference=Difference(
+            value=contrast.value, interval=interval, n_documents=contributions.size
+        ),
+        documents_to_decide=n_needed,
         n_changed=len(rows),
         n_by_direction=Counter(row.direction for row in rows),
         n_by_side=Counter(row.people_side_with for row in rows),
         changed_rows=rows[:MAX_CHANGED_ROWS],
     )
-    if result.judges_tuned_on_labels:
-        return replace(result, outcome="undecided")  # more labels like these would not help
-    if interval and result.outcome == "undecided":
-        return replace(result, documents_to_decide=documents_needed(evidence, margin, looks))
-    return result
 
 
 def paired_scores(new_judge: JudgeEntry, old_judge: JudgeEntry) -> tuple[ScoredItems, ScoredItems]:
@@ -179,24 +162,33 @@ def paired_scores(new_judge: JudgeEntry, old_judge: JudgeEntry) -> tuple[ScoredI
     return rows_scored_by_both(*without_tuned_rows(on_common_rows(scores_by_name)).values())
 
 
-def swap_evidence(new_scored: ScoredItems, old_scored: ScoredItems) -> SwapEvidence:
-    """Return the new judge's figure minus the old judge's, with its contributions."""
+def swap_evidence(
+    new_scored: ScoredItems, old_scored: ScoredItems
+) -> tuple[Contrast, float | None]:
+    """Return the difference between the judges, and how much one document could contribute to it.
+
+    The second number is None if the difference can have no interval.
+    """
     has_verdicts = new_scored.has_verdicts and old_scored.has_verdicts
     contrast = figure_contrast(new_scored, old_scored, has_verdicts=has_verdicts)
     document_ids, human = new_scored.document_ids, new_scored.human
-    contributions, possible_contribution = contrast.contributions, 0.0
-    # Equal contributions have no Student's t interval, but a cautious one.
-    has_interval = contrast.interval is not None or np.unique(contributions).size <= 1
+    n_documents = contrast.contributions.size
     if has_verdicts:
         labels, counts = np.unique(human, return_counts=True)
-        has_interval = counts.min() >= MIN_OUTPUTS_FOR_INTERVAL
         is_rarer = human == labels[counts.argmin()]
-        possible_contribution = contributions.size / 2 * _share_of_document(document_ids, is_rarer)
-    elif new_scored.is_pairwise:
-        possible_contribution = contributions.size * _share_of_document(document_ids, human != 0)
-    elif has_interval and new_scored.level != "system" and contributions.size:
-        possible_contribution = _loss_of_document(old_scored)
-    return SwapEvidence(contrast.value, contributions, possible_contribution, has_interval)
+        possible_contribution = n_documents / 2 * _share_of_document(document_ids, is_rarer)
+        return (
+            contrast,
+            possible_contribution if is_rarer.sum() >= MIN_OUTPUTS_FOR_INTERVAL else None,
+        )
+    # Equal contributions have no Student's t interval, but a cautious one.
+    if contrast.interval is None and np.unique(contrast.contributions).size > 1:
+        return contrast, None
+    if new_scored.is_pairwise:
+        return contrast, n_documents * _share_of_document(document_ids, human != 0)
+    if new_scored.level == "system" or not n_documents:
+        return contrast, 0.0
+    return contrast, _loss_of_document(old_scored)
 
 
 def _share_of_document(document_ids: Sequence[str], is_counted: Mask) -> float:
@@ -212,18 +204,21 @@ def _loss_of_document(old_scored: ScoredItems) -> float:
     # The loss is the document's contribution to rho, here as the 90 % quantile over documents. A
     # random order of k outputs is right in one of k! cases, and then nothing is lost. So the
     # quantile is divided by the chance of a loss.
-    rows = scored_rows(old_scored.scores, old_scored.human, old_scored.document_ids)
+    rows = old_scored.rows
     n_outputs = rows.scores.size / rows.n_documents if old_scored.level == "summary" else math.inf
     chance_of_loss = max(0.5, 1 - math.exp(-math.lgamma(n_outputs + 1)))
     return float(np.nanquantile(rho_contributions(rows, old_scored.level), 0.9)) / chance_of_loss
 
 
-def documents_needed(evidence: SwapEvidence, margin: float, looks: int) -> int | None:
+def documents_needed(
+    contributions: Vector, possible_contribution: float, margin: float, looks: int
+) -> int | None:
     """Return how many documents like these would decide about the swap; None for too many."""
-    n_documents = evidence.contributions.size
-    for n_copies in range(2, MAX_FURTHER_LABELS // n_documents + 1):
-        if swap_outcome(evidence.interval(looks, n_copies), margin) != "undecided":
-            return n_copies * n_documents
+    for n_copies in range(2, MAX_FURTHER_LABELS // contributions.size + 1):
+        copies = np.tile(contributions, n_copies)
+        interval = cautious_interval(copies, possible_contribution, looks)
+        if swap_outcome(interval, margin) != "undecided":
+            return int(copies.size)
     return None
 
 
@@ -262,19 +257,20 @@ def list_changed_rows(new_scored: ScoredItems, old_scored: ScoredItems) -> list[
     text_source = old_scored if new_scored.has_verdicts else new_scored
     changed_rows = []
     for row in np.lexsort((gains, -np.abs(moves))).tolist():
-        if moves[row]:
-            new_text, old_text, people_text = map(text_source.label_text, scores[:, row])
-            miss = replace(
-                Miss.from_row(new_scored, "change", row),
-                label=people_text,
-                verdict=f"{old_text} → {new_text}",
-            )
-            changed_row = ChangedRow(
-                change=miss,
-                direction="up" if moves[row] > 0 else "down",
-                people_side_with=side_by_sign[int(np.sign(gains[row]))],
-                old_score=old_scored.scores[row],
-                human=new_scored.human[row],
-            )
-            changed_rows.append(changed_row)
+        if not moves[row]:
+            break
+        new_text, old_text, people_text = map(text_source.label_text, scores[:, row])
+        change = replace(
+            Miss.from_row(new_scored, "change", row),
+            label=people_text,
+            verdict=f"{old_text} → {new_text}",
+        )
+        changed_row = ChangedRow(
+            change=change,
+            direction="up" if moves[row] > 0 else "down",
+            people_side_with=side_by_sign[int(np.sign(gains[row]))],
+            old_score=old_scored.scores[row],
+            human=new_scored.human[row],
+        )
+        changed_rows.append(changed_row)
     return changed_rows

@@ -1,10 +1,9 @@
 """Verify one judge: its figures, what else moves its scores, and the lowest figures to accept."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import comb
-from typing import Literal
 
 import numpy as np
 
@@ -16,14 +15,12 @@ from optimize.items import DataCounts, judged_output_name
 from optimize.measuring.misses import Miss, find_misses
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import ScoredItems, TuningOverlap
-from optimize.search.problem import MAX_FAILED_SHARE
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Correlation, Level, correlation
 from optimize.statistics.floor import (
     FloorOutcome,
     check_floor,
     interval_for_looks,
-    labels_to_add,
 )
 from optimize.statistics.intervals import Interval, IntervalEstimate
 from optimize.statistics.verdict_rates import Rate
@@ -32,9 +29,6 @@ from optimize.statistics.verdict_rates import Rate
 MIN_ASSOCIATION = 0.1
 # The result lists at most this many false passes and this many false alarms; a report lists all.
 MAX_MISSES_SHOWN = 3
-
-# Reasons why a judge fails its check, whatever its figures are.
-CheckFailure = Literal["failed judgements", "missing judgements", "tuned rows", "equal scores"]
 
 
 def exceeds_people(judge_rho: float, interval: Interval | None, people_rho: float = 0.0) -> bool:
@@ -116,39 +110,20 @@ def _length_association(scored_items: ScoredItems) -> LengthAssociation | None:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CheckedFloor:
-    """One floor that the user set, and whether the judge's figure is above it.
+    """A floor that the user set, and the judge's figure, with an interval that holds at all looks.
 
-    `name` is a key of `FLOOR_FIGURES`. The figure's interval is widened for the number of looks.
-    `n_labels_to_add` more labels would decide; it is None if this number is not known.
+    `name` is a key of `FLOOR_FIGURES`.
     """
 
     name: str
     floor: float
     figure: Correlation | Rate
-    outcome: FloorOutcome
-    n_labels_to_add: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FloorCheck:
-    """Whether a judge's figures are at or above the floors that the user set.
-
-    Intervals are widened so that they hold at each of `looks` looks at a growing set of labels.
-    """
-
-    looks: int = 1
-    floors: Sequence[CheckedFloor] = ()
-    failures: Sequence[CheckFailure] = ()
 
     @property
-    def outcome(self) -> FloorOutcome | None:
-        """The worst outcome of all floors; None if there are no floors and no failures."""
-        outcomes = {checked.outcome for checked in self.floors}
-        if self.failures or "falls short" in outcomes:
-            return "falls short"
-        return "undecided" if "undecided" in outcomes else next(iter(outcomes), None)
+    def outcome(self) -> FloorOutcome:
+        return check_floor(self.figure.interval, self.floor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +131,7 @@ class Verification:
     """One judge compared with people's labels.
 
     `rho_on_tuned_rows` is the rho on the rows that the judge was tuned on, if these were left out.
+    The figures in `floors` have intervals that hold at each of `looks` looks at growing labels.
     """
 
     judge: str
@@ -169,7 +145,8 @@ class Verification:
     associations: Associations
     misses: Sequence[Miss] | None = None
     verdict_words: tuple[str, str] | None = field(metadata={"json": "words"})
-    floor_check: FloorCheck = FloorCheck()
+    looks: int = 1
+    floors: Sequence[CheckedFloor] = ()
 
     @classmethod
     def from_scores(cls, scored_items: ScoredItems, figure_rows: ScoredItems) -> "Verification":
@@ -179,7 +156,7 @@ class Verification:
         tuned_rows, misses = scored_items.of_ids(scored_items.tuned_ids), None
         if figure_rows.has_verdicts:
             misses = [*chain(*find_misses(figure_rows, MAX_MISSES_SHOWN).values())]
-        result = cls(
+        return cls(
             judge=scored_items.judge_name,
             dimension=scored_items.dimension,
             data_counts=DataCounts.from_items(figure_rows.labels, figure_rows.items),
@@ -192,42 +169,15 @@ class Verification:
             misses=misses,
             verdict_words=scored_items.labels.words.get(scored_items.dimension),
         )
-        return replace(result, floor_check=check_floors(result, {}))
 
-
-def check_floors(result: Verification, floors: Mapping[str, float], looks: int = 1) -> FloorCheck:
-    """Compare the judge's figures with the floors that the user set."""
-    failures = [*_check_failures(result, has_floors=bool(floors))]
-    if "equal scores" in failures:
-        floors = {}
-    checked_floors = [_check_floor(result, *entry, looks) for entry in floors.items()]
-    return FloorCheck(looks=looks, floors=checked_floors, failures=failures)
-
-
-def _check_floor(result: Verification, name: str, floor_value: float, looks: int) -> CheckedFloor:
-    verdict_figures = result.scorecard.verdict_figures
-    figure: Correlation | Rate = result.scorecard.rho
-    if verdict_figures and name != "spearman":
-        figure = verdict_figures.judge.tpr if name == "tpr" else verdict_figures.judge.tnr
-    figure = replace(figure, interval=interval_for_looks(figure, looks))
-    return CheckedFloor(
-        name=name,
-        floor=floor_value,
-        figure=figure,
-        outcome=check_floor(figure.interval, floor_value),
-        n_labels_to_add=labels_to_add(figure, floor_value),
-    )
-
-
-def _check_failures(result: Verification, *, has_floors: bool) -> Iterator[CheckFailure]:
-    n_outputs, n_unjudged = result.data_counts.n_outputs, result.n_unjudged
-    if result.scorecard.rho.n_failed > MAX_FAILED_SHARE * n_outputs:
-        yield "failed judgements"
-    if not has_floors:
-        return
-    if n_unjudged > MAX_FAILED_SHARE * (n_outputs + n_unjudged):
-        yield "missing judgements"
-    if result.overlap.tuned_on_these_labels:
-        yield "tuned rows"
-    if result.scorecard.has_same_scores:
-        yield "equal scores"
+    def with_floors(self, floors: Mapping[str, float], looks: int) -> "Verification":
+        """Return the result with the floors that the user set, which the figures are checked by."""
+        figure_by_name: dict[str, Correlation | Rate] = {"spearman": self.scorecard.rho}
+        if verdict_figures := self.scorecard.verdict_figures:
+            figure_by_name |= {"tpr": verdict_figures.judge.tpr, "tnr": verdict_figures.judge.tnr}
+        checked_floors = []
+        for name, floor in floors.items():
+            figure = figure_by_name[name]
+            figure = replace(figure, interval=interval_for_looks(figure, looks))
+            checked_floors.append(CheckedFloor(name, floor, figure))
+        return replace(self, floors=checked_floors, looks=looks)

@@ -127,13 +127,12 @@ def _tuning_texts(task: Task, items: Items, words: VerdictWords) -> tuple[str, s
 
 def _contrast_text(items: Items) -> str:
     """Return in how many documents people give different labels to different outputs."""
-    document_labels = [items.human[rows] for rows in items.rows_by_document.values()]
-    n_single_output = sum(labels.size == 1 for labels in document_labels)
-    if n_single_output == len(document_labels):
+    n_documents = len(items.documents)
+    n_single_output = sum(rows.size == 1 for rows in items.rows_by_document.values())
+    if n_single_output == n_documents:
         return "none within documents, which have one output each"
-    n_with_contrast = sum(bool(np.ptp(labels) > 0) for labels in document_labels)
-    several_text = count_text(len(document_labels) - n_single_output, "document")
-    text = f"people tell outputs apart in {n_with_contrast:,} of {several_text}"
+    several_text = count_text(n_documents - n_single_output, "document")
+    text = f"people tell outputs apart in {items.n_documents_with_contrast:,} of {several_text}"
     if n_single_output:
         text += f" with several outputs; {count_text(n_single_output, 'document')} have only one"
     return text
@@ -141,16 +140,13 @@ def _contrast_text(items: Items) -> str:
 
 def n_missing_for_intervals(items: Items, level: Level, *, has_verdicts: bool) -> dict[str, int]:
     """Return how many more passes (TPR), fails (TNR) or documents (rho) each interval needs."""
+    rows = scored_rows(items.human, items.human, items.document_ids)
     if has_verdicts:
-        rates = verdict_agreement(scored_rows(items.human, items.human, items.document_ids))
-        return {"TPR": rates.n_missing_labels["pass"], "TNR": rates.n_missing_labels["fail"]}
-    # Some documents do not inform rho. At summary level, their labels are all equal. At dataset
-    # level, all their labels are the commonest label of the whole file.
-    labels, counts = np.unique(items.human, return_counts=True)
-    n_informative = 0
-    for rows in items.rows_by_document.values():
-        common_label = items.human[rows[0]] if level == "summary" else labels[counts.argmax()]
-        n_informative += bool((items.human[rows] != common_label).any())
+        n_missing = verdict_agreement(rows).n_missing_labels
+        return {"TPR": n_missing["pass"], "TNR": n_missing["fail"]}
+    n_informative = rows.n_untied_documents
+    if level == "summary":
+        n_informative = items.n_documents_with_contrast
     return {f"{level}-level rho": max(0, MIN_DOCUMENTS_FOR_INTERVAL - n_informative)}
 
 
@@ -163,24 +159,22 @@ def _labels_to_add(
     all_items: Items, test: Items, n_missing_by_figure: Mapping[str, int], words: VerdictWords
 ) -> Iterator[str]:
     """Yield what to label for each figure that has no interval on the test split."""
+    n_documents = len(all_items.documents)
     for figure, n_missing in n_missing_by_figure.items():
         if not n_missing:
             continue
-        amount = _more_documents_text(all_items, n_missing)
         if words:
             label = int(figure == "TPR")
             amount = _more_labels_text(all_items, test, n_missing, label, words[1 - label])
+        else:
+            # The test split gets a fixed share of all documents, and all labels of some may be
+            # equal.
+            n_with_contrast = max(1, MIN_DOCUMENTS_FOR_INTERVAL - n_missing)
+            n_more = max(n_missing, math.ceil(n_missing * n_documents / n_with_contrast))
+            amount = f"{n_more:,} more documents"
+            if len(all_items) > n_documents:
+                amount += " (not more outputs of the same)"
         yield f"{amount} for an interval of {figure} on test"
-
-
-def _more_documents_text(all_items: Items, n_missing: int) -> str:
-    """Return how many documents add `n_missing` with unequal labels to the test split."""
-    n_documents = len(all_items.documents)
-    # The test split gets a fixed share of all documents, and all labels of some may be equal.
-    n_with_contrast = max(1, MIN_DOCUMENTS_FOR_INTERVAL - n_missing)
-    n_more = max(n_missing, math.ceil(n_missing * n_documents / n_with_contrast))
-    clarification = " (not more outputs of the same)" if len(all_items) > n_documents else ""
-    return f"{n_more:,} more documents{clarification}"
 
 
 def _more_labels_text(all_items: Items, test: Items, n_missing: int, label: int, word: str) -> str:

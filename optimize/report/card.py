@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from judges.tables.problems import count_text
 from optimize.figures.as_text import (
-    correlation_line,
     figure_text,
     number_text,
     share_text,
@@ -39,6 +38,7 @@ FLOOR_SENTENCES: dict[FloorOutcome | None, str] = {
     "falls short": "It falls short of what is required.",
     "undecided": "Undecided: these labels cannot tell if it is above its floors.",
 }
+FIX_FAILURES = "Fix the failures: --report FILE.html lists the reasons."
 
 
 class Obstacle(NamedTuple):
@@ -48,30 +48,8 @@ class Obstacle(NamedTuple):
     remedy: str = ""
 
 
-FIX_FAILURES = "Fix the failures: --report FILE.html lists the reasons."
-NO_SCORE = Obstacle("Do not use it yet: it gave no score.", FIX_FAILURES)
-MOST_FAILED = Obstacle("Do not use it yet: more than half of its judgements failed.", FIX_FAILURES)
-CONSTRUCTED_LABELS = Obstacle(
-    "Do not use it: its labels were constructed, not given by people.",
-    "Measure it on labels of your own (--data FILE).",
-)
-TUNED_ON_THESE_LABELS = Obstacle(
-    "Do not use these figures: the judge was tuned on these labels, so they are too good.",
-    "Measure it on labels that it was not tuned on (--data FILE).",
-)
-NO_INTERVAL = Obstacle(
-    "Do not use it yet: labels are too few or too alike to show that it beats a coin."
-)
+# A judge that tosses a coin is right on half of the outputs and has a rho of 0.
 NO_BETTER_THAN_COIN = Obstacle("Do not use it yet: it may be no better than a coin.")
-OPPOSITE_ORDER = Obstacle(
-    "Do not use it: its scores and the labels run in opposite directions.",
-    "If a low label is the best, reverse the labels by --values (1=5,2=4,4=2,5=1 or yes=0,no=1), "
-    "else reverse the scores; more labels would not help.",
-)
-SAME_SCORES = Obstacle(
-    "Do not use it: outputs that people rank differently all get the same score.",
-    "Read some replies of the judge, and change its prompt or model; more labels would not help.",
-)
 
 
 def is_perfect(scorecard: Scorecard) -> bool:
@@ -84,42 +62,66 @@ def obstacle_to_use(
     scorecard: Scorecard, label_counts: DataCounts, overlap: TuningOverlap | None = None
 ) -> Obstacle | None:
     """Return the most serious reason not to use a judge; None if there is no such reason."""
+    is_tuned_on_labels = overlap is not None and overlap.tuned_on_these_labels
+    return next(_obstacles(scorecard, label_counts, is_tuned_on_labels), None)
+
+
+def _obstacles(
+    scorecard: Scorecard, label_counts: DataCounts, is_tuned_on_labels: bool
+) -> Iterator[Obstacle]:
+    """Yield the reasons not to use a judge, the most serious first."""
     rho, interval = scorecard.rho, scorecard.share_right.interval
-    figures = scorecard.verdict_figures
-    # A judge that tosses a coin is right on half of the outputs and has a rho of 0.
-    is_like_coin = interval is not None and interval.low <= COIN_SHARE
-    if rho.interval and not (figures or scorecard.is_pairwise):
-        is_like_coin = is_like_coin or rho.interval.low <= 0
-    obstacles = [
-        (NO_SCORE, not rho.n_outputs),
-        (MOST_FAILED, rho.n_failed > rho.n_outputs),
-        (CONSTRUCTED_LABELS, label_counts.is_constructed),
-        (TUNED_ON_THESE_LABELS, overlap is not None and overlap.tuned_on_these_labels),
-        (SAME_SCORES, scorecard.has_same_scores),
-        (NO_INTERVAL, interval is None and not is_perfect(scorecard)),
-        (OPPOSITE_ORDER, interval is not None and interval.high < COIN_SHARE),
-        (NO_BETTER_THAN_COIN, is_like_coin),
-    ]
-    for obstacle, is_present in obstacles:
-        if is_present:
-            return obstacle
-    return _obstacle_to_verdicts(figures) if figures else None
+    if not rho.n_outputs:
+        yield Obstacle("Do not use it yet: it gave no score.", FIX_FAILURES)
+    if rho.n_failed > rho.n_outputs:
+        refusal = "Do not use it yet: more than half of its judgements failed."
+        yield Obstacle(refusal, FIX_FAILURES)
+    if label_counts.is_constructed:
+        refusal = "Do not use it: its labels were constructed, not given by people."
+        yield Obstacle(refusal, "Measure it on labels of your own (--data FILE).")
+    if is_tuned_on_labels:
+        yield Obstacle(
+            "Do not use these figures: the judge was tuned on these labels, so they are too good.",
+            "Measure it on labels that it was not tuned on (--data FILE).",
+        )
+    if scorecard.has_same_scores:
+        yield Obstacle(
+            "Do not use it: outputs that people rank differently all get the same score.",
+            "Read some replies of the judge, and change its prompt or model; more labels would not "
+            "help.",
+        )
+    if interval is None:
+        if not is_perfect(scorecard):
+            refusal = "labels are too few or too alike to show that it beats a coin."
+            yield Obstacle(f"Do not use it yet: {refusal}")
+    elif interval.high < COIN_SHARE:
+        yield Obstacle(
+            "Do not use it: its scores and the labels run in opposite directions.",
+            "If a low label is the best, reverse the labels by --values (1=5,2=4,4=2,5=1 or "
+            "yes=0,no=1), else reverse the scores; more labels would not help.",
+        )
+    elif interval.low <= COIN_SHARE:
+        yield NO_BETTER_THAN_COIN
+    if scorecard.verdict_figures:
+        yield from _obstacles_to_verdicts(scorecard.verdict_figures)
+    elif not scorecard.is_pairwise and rho.interval and rho.interval.low <= 0:
+        yield NO_BETTER_THAN_COIN
 
 
-def _obstacle_to_verdicts(figures: VerdictFigures) -> Obstacle | None:
-    """Return an obstacle unless the judge clearly beats a judge that always gives one verdict."""
+def _obstacles_to_verdicts(figures: VerdictFigures) -> Iterator[Obstacle]:
+    """Yield an obstacle unless the judge clearly beats a judge that always gives one verdict."""
     agreement, constant_share = figures.judge.accuracy, figures.constant_judge.accuracy.value
     if agreement.interval and agreement.interval.low > constant_share:
-        return None
+        return
     refusal = (
         f"Do not use its verdicts yet: it agrees with people on {share_text(agreement.value)}; "
         f"always saying {figures.constant_verdict} would agree on {share_text(constant_share)}."
     )
     if agreement.value > constant_share:
         refusal += " The labels are too few to exclude luck."
-    if agreement.interval is None or agreement.interval.high >= constant_share:
-        return Obstacle(refusal)
-    return Obstacle(refusal, "Change its prompt or model; more labels would not help.")
+    is_clearly_worse = agreement.interval and agreement.interval.high < constant_share
+    remedy = "Change its prompt or model; more labels would not help." if is_clearly_worse else ""
+    yield Obstacle(refusal, remedy)
 
 
 def recommendation(
@@ -223,7 +225,8 @@ def _verdict_tiles(scorecard: Scorecard, figures: VerdictFigures) -> Iterator[Ti
     constant_share = share_text(figures.constant_judge.accuracy.value)
     note = f"always {figures.constant_verdict}: {constant_share}"
     people = scorecard.people_figures
-    if people and (shares := [row.equal for row in people.among_annotators]):
+    shares = [row.equal for row in people.agreement if row.first is not None] if people else []
+    if shares:
         lowest, highest = share_text(min(shares)), share_text(max(shares))
         range_text = lowest if lowest == highest else f"{lowest} to {highest}"
         note = f"two annotators agree on {range_text}"
@@ -282,17 +285,20 @@ def tuning_warnings(overlap: TuningOverlap, unit_noun: str, judge_name: str = "I
     return [("Warning", f"{judge_name} was tuned on {warning}") for warning in warnings]
 
 
-def order_facts(scorecard: Scorecard) -> Iterator[Fact]:
-    """Yield a pairwise judge's accuracy in either order of the outputs."""
-    if figures := scorecard.pair_figures:
-        share_ab = share_text(figures.accuracy_order_ab)
-        share_ba = share_text(figures.accuracy_order_ba)
-        yield "accuracy in one order", f"{share_ab} with A first, {share_ba} with B first"
-
-
 def correlation_lines(scorecard: Scorecard, n_systems: int) -> list[str]:
     """Return a line on every coefficient at every level; equal lines are returned once."""
-    lines = [correlation_line(rho, scorecard.unit, n_systems) for rho in scorecard.correlations]
+    lines = []
+    for rho in scorecard.correlations:
+        zero_note = f" ({rho.n_zero:,} of them count 0)" if rho.n_zero else ""
+        counts = [
+            count_text(n_systems, "system") if rho.level == "system" else "",
+            f"{rho.n_documents:,} documents",
+            count_text(rho.n_outputs, scorecard.unit),
+            f"{rho.n_undefined:,} undefined{zero_note}" if rho.n_undefined else "",
+            f"{rho.n_failed:,} failed" if rho.n_failed else "",
+        ]
+        counts_text = ", ".join(filter(None, counts))
+        lines.append(f"{rho.level}-level {rho.symbol} {figure_text(rho)}, n={counts_text}")
     return [*dict.fromkeys(lines)]
 
 

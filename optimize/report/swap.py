@@ -1,6 +1,5 @@
 """The decision on a swap of judges in sentences: the verdict, what changes, and what to do next."""
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from judges.tables.problems import count_text
@@ -17,8 +16,6 @@ from optimize.figures.as_text import (
     short_name,
 )
 from optimize.measuring.changed_swap import ChangedRowsSwap
-from optimize.measuring.comparison import ComparedJudge
-from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import MAX_CHANGED_ROWS, SwapResult
 from optimize.report.answer import MAX_VERIFY_LINES, Fact, ReportAnswer, Tile, miss_line
 from optimize.report.card import LOOKS_ADVICE, measured_sentence, tuning_warnings
@@ -156,59 +153,47 @@ def swap_answer(result: SwapResult) -> ReportAnswer:
     """Return the answer on a swap: verdict, both judges' figures, changes, and next step."""
     comparison, scorecard = result.comparison, result.comparison.scorecard
     new, old = short_name(result.new_judge), short_name(result.old_judge)
-    judges_with_names = [*zip((new, old), comparison.judges, strict=True)]
-    reasons: list[Fact] = [("", _changes_sentence(result, new, old))]
-    failures = [(judge.scorecard.rho.n_failed, name) for name, judge in judges_with_names]
-    if failed_text := ", ".join(f"{number:,} of {name}" for number, name in failures if number):
-        reasons.append(("Failed and left out", f"{failed_text}."))
-    for name, judge in judges_with_names:
-        reasons += tuning_warnings(judge.overlap, scorecard.unit, name)
-    n_text = count_text(result.difference.n_documents, interval_unit(comparison.level))
-    interval_note = TOO_FEW_FOR_INTERVAL
-    if result.difference.interval:
-        interval_note = f"90% interval{looks_text(result.looks)}"
-    return ReportAnswer(
-        title=f"{comparison.dimension}: may {new} replace {old}?",
-        headline=decision_sentence(result),
-        reasons=reasons,
-        tiles=[
-            *(_judge_tile(name, judge.scorecard) for name, judge in judges_with_names),
-            Tile(
-                "Difference", result.difference, f"{interval_note}, n={n_text}", is_difference=True
-            ),
-        ],
-        measured_on=measured_sentence(scorecard, comparison.data_counts),
-        facts=[*_judge_facts(judges_with_names)],
-        next_steps=[swap_step(result)],
-    )
-
-
-def _judge_tile(name: str, scorecard: Scorecard) -> Tile:
-    """Return a tile with a judge's main figure, and TPR and TNR if it passes or fails outputs."""
-    rates_text = ""
-    if scorecard.verdict_figures:
-        tpr, tnr, _ = scorecard.verdict_figures.rates
-        rates_text = f"TPR {number_text(tpr.value)}, TNR {number_text(tnr.value)}"
-    return Tile(f"{scorecard.headline_name.capitalize()} of {name}", scorecard.headline, rates_text)
-
-
-def _judge_facts(judges_with_names: Sequence[tuple[str, ComparedJudge]]) -> Iterator[Fact]:
-    """Yield both judges' missed fails and false alarms, and the costs of judges that were asked."""
-    missed_fails, false_alarms, costs = [], [], []
-    for name, judge in judges_with_names:
+    reasons, facts = [("", _changes_sentence(result, new, old))], list[Fact]()
+    warnings, tiles, failures = list[Fact](), list[Tile](), list[str]()
+    missed_fails, false_alarms, costs = list[str](), list[str](), list[str]()
+    for name, judge in zip((new, old), comparison.judges, strict=True):
+        warnings += tuning_warnings(judge.overlap, scorecard.unit, name)
+        if n_failed := judge.scorecard.rho.n_failed:
+            failures.append(f"{n_failed:,} of {name}")
+        rates_text = ""
         if figures := judge.scorecard.verdict_figures:
-            confusion, tpr, tnr = figures.judge.confusion, figures.judge.tpr, figures.judge.tnr
+            confusion, (tpr, tnr, _) = figures.judge.confusion, figures.rates
             missed_fails.append(f"{name} {confusion['fail_pass']:,}/{tnr.n:,}")
             false_alarms.append(f"{name} {confusion['pass_fail']:,}/{tpr.n:,}")
+            rates_text = f"TPR {number_text(tpr.value)}, TNR {number_text(tnr.value)}"
+        title = f"{judge.scorecard.headline_name.capitalize()} of {name}"
+        tiles.append(Tile(title, judge.scorecard.headline, rates_text))
         if judge.judge_entry.judge:  # the judge was asked, not recorded
             usage = judge.judge_entry.usage
             seconds = usage.seconds_per_1000_rows
             time_text = "time unknown" if seconds is None else f"{seconds:,.3g} s"
             costs.append(f"{name} {cost_text(usage.cost_per_1000_rows)}, {time_text}")
+    if failures:
+        reasons.append(("Failed and left out", f"{', '.join(failures)}."))
     if missed_fails:
-        yield "Missed fails", f"{', '.join(missed_fails)}; false alarms: {', '.join(false_alarms)}."
+        errors_text = f"{', '.join(missed_fails)}; false alarms: {', '.join(false_alarms)}."
+        facts.append(("Missed fails", errors_text))
     if costs:
-        yield "1,000 rows", f"{'; '.join(costs)}."
+        facts.append(("1,000 rows", f"{'; '.join(costs)}."))
+    note = TOO_FEW_FOR_INTERVAL
+    if result.difference.interval:
+        note = f"90% interval{looks_text(result.looks)}"
+    note += f", n={count_text(result.difference.n_documents, interval_unit(comparison.level))}"
+    tiles.append(Tile("Difference", result.difference, note, is_difference=True))
+    return ReportAnswer(
+        title=f"{comparison.dimension}: may {new} replace {old}?",
+        headline=decision_sentence(result),
+        reasons=[*reasons, *warnings],
+        tiles=tiles,
+        measured_on=measured_sentence(scorecard, comparison.data_counts),
+        facts=facts,
+        next_steps=[swap_step(result)],
+    )
 
 
 def _changes_sentence(result: SwapResult, new_name: str, old_name: str) -> str:

@@ -182,7 +182,7 @@ def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
         steps.append(LARGER_LIMIT_STEP)
     labels_step = card.labels_advice(scorecard, "on test")
     gain_steps = _steps_if_gain_unproven(result, result.test)
-    if obstacle in (None, card.NO_SCORE, card.MOST_FAILED, card.NO_INTERVAL):
+    if obstacle is None or obstacle.remedy == card.FIX_FAILURES:
         steps += [*gain_steps, labels_step]
     else:
         steps += [obstacle.remedy or labels_step or card.LABEL_MORE, *gain_steps]

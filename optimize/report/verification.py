@@ -13,80 +13,86 @@ from optimize.figures.as_text import (
     interval_text,
     looks_text,
     number_text,
+    share_text,
 )
 from optimize.inputs.flags import FLOOR_FIGURES
 from optimize.measuring.verification import (
     Associations,
     CheckedFloor,
-    CheckFailure,
     Verification,
     exceeds_people,
 )
 from optimize.report import card
 from optimize.report.answer import MAX_VERIFY_LINES, Fact, ReportAnswer, fact_lines, miss_line
 from optimize.search.problem import MAX_FAILED_SHARE
-from optimize.statistics.floor import FloorOutcome
+from optimize.statistics.floor import FloorOutcome, labels_to_add
 
 # The table of all misses of a judge of pass or fail, in the folder of its page.
 MISSES_FILE = "misses.csv"
 
 
 def verification_json(result: Verification) -> JsonObject:
-    """Return a verification as JSON, with a text for each floor and for each other failure."""
-    outcome = result.floor_check.outcome
+    """Return a verification as JSON, with the outcome of its floors and a text for each."""
+    texts, outcome = floor_texts(result), floor_outcome(result)
     return {
-        **fields_json(result, "floor_check"),
+        **fields_json(result, "floors", "looks"),
         "gate": outcome,
-        "looks": result.floor_check.looks,
-        "held": _floor_texts(result, "holds"),
-        "short": _shortfall_texts(result),
-        "undecided": _floor_texts(result, "undecided"),
+        "looks": result.looks,
+        "held": texts["holds"],
+        "short": texts["falls short"],
+        "undecided": texts["undecided"],
         "passed": outcome in ("holds", None),
     }
 
 
 def verification_faults(result: Verification) -> list[str]:
     """Return a line for each floor that a figure is below, or that these labels cannot decide."""
-    shortfalls = [f"falls short: {text}" for text in _shortfall_texts(result)]
-    return [*shortfalls, *(f"undecided: {text}" for text in _floor_texts(result, "undecided"))]
+    texts = floor_texts(result)
+    outcomes: tuple[FloorOutcome, ...] = ("falls short", "undecided")
+    return [f"{outcome}: {text}" for outcome in outcomes for text in texts[outcome]]
 
 
-def _shortfall_texts(result: Verification) -> list[str]:
-    """Return the reasons why the judge falls short: its failures, and the figures below floors."""
-    limit_text, n_unjudged = f"at most {MAX_FAILED_SHARE:.0%} may", result.n_unjudged
-    n_outputs, n_failed = result.data_counts.n_outputs, result.scorecard.rho.n_failed
-    failed_text = f"{n_failed / n_outputs:.1%} of the judgements failed"
-    unjudged_text = f"{n_unjudged:,} of {n_outputs + n_unjudged:,} labels have no record"
-    rows_text = f"{result.overlap.n_rows:,} of these {result.scorecard.unit}s"
-    text_by_failure: dict[CheckFailure, str] = {
-        "failed judgements": f"{failed_text} ({n_failed:,} of {n_outputs:,}); {limit_text}",
-        "missing judgements": f"{unjudged_text}; {limit_text}",
-        "tuned rows": f"the judge was tuned on {rows_text}",
-        "equal scores": "outputs that people order all get the same score",
-    }
-    failure_texts = [text_by_failure[failure] for failure in result.floor_check.failures]
-    return failure_texts + _floor_texts(result, "falls short")
+def floor_outcome(result: Verification) -> FloorOutcome | None:
+    """Return the worst outcome; None if there are no floors and no other reasons to fail."""
+    return next((outcome for outcome, texts in floor_texts(result).items() if texts), None)
 
 
-def _floor_texts(result: Verification, outcome: FloorOutcome) -> list[str]:
-    """Return a text for each floor with this outcome: the figure, its interval and the floor."""
-    texts = []
-    for checked in result.floor_check.floors:
-        if checked.outcome != outcome:
-            continue
+def floor_texts(result: Verification) -> dict[FloorOutcome, list[str]]:
+    """Return a text for each floor, and for each other reason to fail, by outcome; worst first."""
+    reasons = [*_reasons_to_fail(result)]
+    texts: dict[FloorOutcome, list[str]] = {"falls short": reasons, "undecided": [], "holds": []}
+    for checked in () if result.scorecard.has_same_scores else result.floors:
         figure, (figure_name, counted_label, _) = checked.figure, FLOOR_FIGURES[checked.name]
         text = f"{figure_name} undefined"
         if not math.isnan(figure.value):
-            text = f"{figure_name} {figure.value:.4f} {interval_text(figure.interval)}"
-            text += looks_text(result.floor_check.looks)
-        if outcome == "holds":
+            ends_text = f"{interval_text(figure.interval)}{looks_text(result.looks)}"
+            text = f"{figure_name} {figure.value:.4f} {ends_text}"
+        if checked.outcome == "holds":
             text += f" >= {checked.floor:g}"
         else:
             text += f", --min-{checked.name} {checked.floor:g}"
-        if outcome == "undecided":
+        if checked.outcome == "undecided":
             text += f": {_labels_to_add_text(result, checked, counted_label)}"
-        texts.append(text)
+        texts[checked.outcome].append(text)
     return texts
+
+
+def _reasons_to_fail(result: Verification) -> Iterator[str]:
+    """Yield each reason why the judge falls short, whatever its figures are."""
+    n_outputs, n_failed = result.data_counts.n_outputs, result.scorecard.rho.n_failed
+    limit_text = f"at most {MAX_FAILED_SHARE:.0%} may"
+    if n_failed > MAX_FAILED_SHARE * n_outputs:
+        failed_text = f"{n_failed / n_outputs:.1%} of the judgements failed"
+        yield f"{failed_text} ({n_failed:,} of {n_outputs:,}); {limit_text}"
+    if not result.floors:
+        return
+    n_labels = n_outputs + result.n_unjudged
+    if result.n_unjudged > MAX_FAILED_SHARE * n_labels:
+        yield f"{result.n_unjudged:,} of {n_labels:,} labels have no record; {limit_text}"
+    if result.overlap.tuned_on_these_labels:
+        yield f"the judge was tuned on {result.overlap.n_rows:,} of these {result.scorecard.unit}s"
+    if result.scorecard.has_same_scores:
+        yield "outputs that people order all get the same score"
 
 
 def _labels_to_add_text(result: Verification, checked: CheckedFloor, counted_label: str) -> str:
@@ -95,8 +101,8 @@ def _labels_to_add_text(result: Verification, checked: CheckedFloor, counted_lab
     n_missing = verdict_figures.judge.n_missing_labels if verdict_figures else {}
     if n_for_interval := n_missing.get(counted_label):
         return f"{count_text(n_for_interval, f'more {counted_label}')} would give an interval"
-    if checked.n_labels_to_add:
-        labels_text = count_text(checked.n_labels_to_add, f"more {counted_label or 'document'}")
+    if n_to_add := labels_to_add(checked.figure, checked.floor):
+        labels_text = count_text(n_to_add, f"more {counted_label or 'document'}")
         return f"about {labels_text} would decide, if the judge does as well on them"
     return f"label more {VERDICT_PLURALS.get(counted_label, 'documents')}"
 
@@ -123,14 +129,18 @@ def verification_lines(
     if not with_all_levels:
         return lines
     scorecard, counts = result.scorecard, result.data_counts
-    facts = [*card.order_facts(scorecard), *card.annotator_facts(scorecard, counts.n_tied or 0)]
+    facts = [*card.annotator_facts(scorecard, counts.n_tied or 0)]
+    if figures := scorecard.pair_figures:
+        shares = map(share_text, (figures.accuracy_order_ab, figures.accuracy_order_ba))
+        sentence = "{} with A first, {} with B first".format(*shares)
+        facts.insert(0, ("accuracy in one order", sentence))
     remark_lines = wrap_lines(card.unweighted_sentence(counts), *fact_lines(facts))
     return [*lines, "", *card.correlation_lines(scorecard, counts.n_systems), *remark_lines]
 
 
 def verification_answer(result: Verification, *, with_faults: bool = True) -> ReportAnswer:
     """Return the answer on a verification, which says first if the judge is above its floors."""
-    scorecard, floor_outcome = result.scorecard, result.floor_check.outcome
+    scorecard, outcome = result.scorecard, floor_outcome(result)
     judge_name = Path(result.judge).name.removesuffix(".jsonl")
     obstacle = card.obstacle_to_use(scorecard, result.data_counts, result.overlap)
     measured_on = card.measured_sentence(scorecard, result.data_counts)
@@ -138,11 +148,11 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
         unjudged_text = count_text(result.n_unjudged, f"more labelled {scorecard.unit}")
         measured_on += f" {unjudged_text} got no score."
     gate_texts = verification_faults(result) if with_faults else []
-    if held_texts := _floor_texts(result, "holds"):
+    if held_texts := floor_texts(result)["holds"]:
         gate_texts.append(f"holds: {'; '.join(held_texts)}")
     return ReportAnswer(
         title=f"How far does the judge {judge_name} agree with people on {result.dimension}?",
-        headline=card.recommendation(scorecard, obstacle, floor_outcome),
+        headline=card.recommendation(scorecard, obstacle, outcome),
         reasons=[
             *([("Gate", "; ".join(gate_texts))] if gate_texts else []),
             *card.rate_facts(scorecard),
@@ -172,8 +182,7 @@ def _association_warnings(associations: Associations) -> Iterator[Fact]:
 def verification_step(result: Verification, obstacle: card.Obstacle | None) -> str:
     if obstacle and obstacle.remedy:
         return obstacle.remedy
-    floor_check, labels_step = result.floor_check, card.labels_advice(result.scorecard, "here")
-    outcome = floor_check.outcome
+    outcome, labels_step = floor_outcome(result), card.labels_advice(result.scorecard, "here")
     if outcome == "falls short":
         return "Look at the judge's misses and failures; change its prompt or model, or tune it."
     if obstacle:
@@ -183,5 +192,5 @@ def verification_step(result: Verification, obstacle: card.Obstacle | None) -> s
         ci_step = "The same command checks it in CI."
     if outcome == "undecided":
         looks_advice = f"Label more; {card.LOOKS_ADVICE}."
-        ci_step = looks_advice if floor_check.looks == 1 else card.LABEL_MORE
+        ci_step = looks_advice if result.looks == 1 else card.LABEL_MORE
     return f"{labels_step} {ci_step}".strip()

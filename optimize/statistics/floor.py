@@ -33,10 +33,9 @@ from optimize.statistics.verdict_rates import (
 )
 
 FloorOutcome = Literal["holds", "falls short", "undecided"]
-# A floor is suggested for at least this many documents. With fewer documents, dataset-level rho on
-# new labels often has no interval; with fewer documents of several outputs, the width of an
-# interval is too uncertain.
-MIN_DOCUMENTS_FOR_DATASET_FLOOR = 100
+# With fewer documents, dataset-level rho on new labels often has no interval.
+MIN_DOCUMENTS_FOR_RHO_FLOOR = 100
+# With fewer documents that have several outputs, the width of an interval is too uncertain.
 MIN_DOCUMENTS_FOR_FLOOR = 2 * MIN_DOCUMENTS_FOR_INTERVAL
 
 # The largest numbers that are reported: of labels to add, and of labels in total.
@@ -62,14 +61,15 @@ def suggested_floors(figures: Correlation | VerdictAgreement) -> dict[str, float
     """
     if isinstance(figures, VerdictAgreement):
         floors = {"tpr": _rate_floor(figures.tpr), "tnr": _rate_floor(figures.tnr)}
-        # A judge that decides at random passes floors whose sum is 1 or less.
-        return floors if sum(floors.values()) > 1 else {}
-    is_dataset_level = figures.level == "dataset"
-    n_required = MIN_DOCUMENTS_FOR_DATASET_FLOOR if is_dataset_level else MIN_DOCUMENTS_FOR_FLOOR
-    if figures.interval is None or figures.n_documents < n_required:
-        return {}
-    rho_floor = _round_down(suggested_rho_floor(figures.value, figures.interval.low))
-    return {"spearman": rho_floor} if rho_floor > 0 else {}
+    else:
+        is_dataset_level = figures.level == "dataset"
+        n_required = MIN_DOCUMENTS_FOR_RHO_FLOOR if is_dataset_level else MIN_DOCUMENTS_FOR_FLOOR
+        if figures.interval is None or figures.n_documents < n_required:
+            return {}
+        floors = {"spearman": suggested_rho_floor(figures.value, figures.interval.low)}
+    floors = {name: math.floor(100 * floor) / 100 for name, floor in floors.items()}
+    # A judge that decides at random has a rho of 0, or a TPR and TNR whose sum is 1.
+    return floors if sum(floors.values()) > len(floors) - 1 else {}
 
 
 def _rate_floor(rate: Rate) -> float:
@@ -79,11 +79,7 @@ def _rate_floor(rate: Rate) -> float:
     n_required = 2 * MIN_OUTPUTS_FOR_RATES if has_single_outputs else MIN_DOCUMENTS_FOR_FLOOR
     if not rate.interval or rate.interval.low == 0 or n_documents < n_required:
         return 0.0
-    return _round_down(suggested_rate_floor(rate.value, rate.interval.low, rate.n))
-
-
-def _round_down(floor: float) -> float:
-    return math.floor(100 * floor) / 100
+    return suggested_rate_floor(rate.value, rate.interval.low, rate.n)
 
 
 def suggested_rho_floor(rho: float, interval_low: float) -> float:
