@@ -1,8 +1,7 @@
 """Finds the columns with the ratings on each dimension: one column, or one for each annotator."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
-from typing import NamedTuple
 
 from judges import catalog
 from judges.labels.cells import KEY_SEPARATOR, without_keys
@@ -22,77 +21,65 @@ _LABEL_QUALIFIERS = {
 }
 
 
-class RatingColumns(NamedTuple):
-    """The columns in which a table has ratings, except columns of objects {dimension: rating}.
+def find_rating_columns(
+    columns: Columns, dimensions: Collection[str] | None, problems: Problems
+) -> dict[str, ColumnTuple]:
+    """Map each of `dimensions`, or each dimension if None, to its columns: one, or several.
 
-    `by_dimension` maps each dimension to its columns: one, or one for each annotator. `uncertain`
-    maps a dimension to the columns that may hold its labels, if it is not certain which do; the key
-    "" stands for an unknown dimension.
+    Several columns are of one annotator each. Columns of objects {dimension: rating} are left out.
+    Adds a problem if it is unclear which columns hold ratings, and a note on each column that is
+    not named after its dimension.
     """
-
-    by_dimension: Mapping[str, ColumnTuple]
-    uncertain: Mapping[str, ColumnTuple]
-
-
-def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) -> RatingColumns:
-    """Return the columns of ratings on `dimensions`, or on all dimensions if None."""
     if columns.is_long:
-        return RatingColumns({}, {})
+        return {}
     if dimensions is None:
-        return _find_all_rating_columns(columns)
-    by_dimension, uncertain = dict[str, ColumnTuple](), dict[str, ColumnTuple]()
-    for dimension in dimensions:
-        user_columns = _user_columns(columns, dimension)
-        likely_columns = user_columns or _likely_columns(columns, dimension)
-        if user_columns or len(likely_columns) == 1:
-            by_dimension[dimension] = likely_columns
-        elif possible_columns := likely_columns or _possible_columns(columns, dimension):
-            uncertain[dimension] = possible_columns
-    return RatingColumns(by_dimension, {} if columns.nested else uncertain)
+        ratings = _find_all_columns(columns, problems)
+    else:
+        ratings = {name: _find_columns(columns, name, problems) for name in dimensions}
+        ratings = {name: names for name, names in ratings.items() if names}
+    for dimension, (name, *_) in without_keys(ratings, columns.by_name).items():
+        if name_key(dimension) != name_key(name):
+            note = f"no column is called {dimension}: its labels are read from {name!r}"
+            problems.notes.append(note)
+    return ratings
 
 
-def _user_columns(columns: Columns, dimension: str) -> ColumnTuple:
-    """Return the columns that the user maps to a dimension, else ()."""
-    user_columns = columns.by_name.items()
-    return next((c for name, c in user_columns if dimension in (name, judge_name(name))), ())
-
-
-def _likely_columns(columns: Columns, dimension: str) -> ColumnTuple:
-    """Return the columns with a dimension's name or words, else those named like labels."""
+def _find_columns(columns: Columns, dimension: str, problems: Problems) -> ColumnTuple:
+    """Return the user's columns for a dimension, else the only one that may have its ratings."""
+    for name, user_columns in columns.by_name.items():
+        if dimension in (name, judge_name(name)):
+            return user_columns
     exact_name, dimension_words = columns.exact_name(dimension), {*name_words(dimension)}
     equal_names = {exact_name} - columns.judge_scores
     if not columns.has(exact_name):
         # The judge `helpful` may have been named after a column `Helpful?`.
         equal_names = {name for name in columns.table.columns if judge_name(name) == dimension}
     similar_names = [name for name in columns.numbers if dimension_words <= {*name_words(name)}]
-    if equal_names or len(similar_names) > 1:
-        return tuple(dict.fromkeys((*sorted(equal_names), *similar_names)))
-    return () if _is_misspelt(columns, dimension) else _label_columns(columns, dimension)
+    possible_columns = tuple(dict.fromkeys((*sorted(equal_names), *similar_names)))
+    if not (equal_names or len(similar_names) > 1):
+        possible_columns = _label_columns(columns, dimension)
+        other_names = {*columns.table.columns}.difference(possible_columns)
+        judges = catalog.SUBJECT_BY_NAME
+        if dimension not in judges and similar_name(dimension, other_names.union(judges)):
+            return ()  # the dimension is probably misspelt
+        if dimension not in judges and not possible_columns:
+            _ask_for_columns(dimension, columns.numbers, columns, problems)
+            return ()
+    if len(possible_columns) == 1:
+        return possible_columns
+    _ask_for_columns(dimension, possible_columns, columns, problems)
+    return ()
 
 
-def _possible_columns(columns: Columns, dimension: str) -> ColumnTuple:
-    """Return all columns of numbers for a dimension that has its name from the user."""
-    is_known = dimension in catalog.SUBJECT_BY_NAME or _is_misspelt(columns, dimension)
-    return () if is_known else columns.numbers
-
-
-def _is_misspelt(columns: Columns, dimension: str) -> bool:
-    """Return whether a dimension has almost the name of a column or of a judge in the catalogue."""
-    if dimension in catalog.SUBJECT_BY_NAME:
-        return False
-    other_columns = {*columns.table.columns}.difference(_label_columns(columns, dimension))
-    return similar_name(dimension, other_columns.union(catalog.SUBJECT_BY_NAME)) is not None
-
-
-def _find_all_rating_columns(columns: Columns) -> RatingColumns:
+def _find_all_columns(columns: Columns, problems: Problems) -> dict[str, ColumnTuple]:
     """Return the columns that the user names, else those that certainly or possibly have ratings.
 
     Columns certainly have ratings if all of them are named after judges of the catalogue. One
     column of numbers up to 100 certainly has ratings if no column has labels in words.
     """
-    by_dimension = _user_rating_columns(columns)
-    if by_dimension or columns.nested:
-        return RatingColumns(by_dimension, {})
+    user_columns = _user_rating_columns(columns)
+    if user_columns or columns.nested:
+        return user_columns
     label_columns = _label_columns(columns, "label")
     likely_columns = [c for c in columns.numbers if c in label_columns] or [*columns.numbers]
     word_columns = []
@@ -104,9 +91,25 @@ def _find_all_rating_columns(columns: Columns) -> RatingColumns:
     is_certain = {*map(str.casefold, likely_columns)} <= {*catalog.SUBJECT_BY_NAME}
     if len(likely_columns) == 1 and not word_columns:
         is_certain |= columns.column(likely_columns[0]).holds_scale_numbers
-    possible_columns = tuple(dict.fromkeys((*word_columns, *likely_columns)))
-    by_dimension = {name: (name,) for name in likely_columns}
-    return RatingColumns(by_dimension, {} if is_certain else {"": possible_columns})
+    if not is_certain:
+        _ask_for_columns("", dict.fromkeys((*word_columns, *likely_columns)), columns, problems)
+    return {name: (name,) for name in likely_columns}
+
+
+def _ask_for_columns(
+    dimension: str, names: Iterable[str], columns: Columns, problems: Problems
+) -> None:
+    """Add the problem that columns may hold the labels of a dimension, whose name may be ""."""
+    column_names = [*names]
+    if columns.nested or not column_names:
+        return
+    map_flags = [map_flag(dimension or name, [name]) for name in column_names]
+    advice = f"say which do, as in {' or '.join(map_flags[:3])}"
+    if len(column_names) > 1:
+        joined_flag = map_flag(dimension or "NAME", column_names)
+        advice += f"; or if each column is one annotator's, join them by {joined_flag}"
+    fault = f"{joined_names(column_names)} may hold the labels"
+    problems.add("labels", fault, advice, field=dimension or None)
 
 
 def _user_rating_columns(columns: Columns) -> dict[str, ColumnTuple]:
@@ -146,25 +149,3 @@ def _has_label_name(column: str, label_words: set[str]) -> bool:
 def similar_name(name: str, names: Iterable[str]) -> str | None:
     """Return the one of `names` that is spelt almost like `name`; None if no name is."""
     return next(iter(get_close_matches(name, [*names], 1, 0.85)), None)
-
-
-def check_rating_columns(
-    rating_columns: RatingColumns, columns: Columns, problems: Problems
-) -> None:
-    """Add a problem if it is unclear which columns hold ratings.
-
-    Adds a note on each column of ratings that is not named after its dimension.
-    """
-    for dimension, names in rating_columns.uncertain.items():
-        map_flags = [map_flag(dimension or name, [name]) for name in names]
-        advice = f"say which do, as in {' or '.join(map_flags[:3])}"
-        if len(names) > 1:
-            joined_flag = map_flag(dimension or "NAME", names)
-            advice += f"; or if each column is one annotator's, join them by {joined_flag}"
-        fault = f"{joined_names(names)} may hold the labels"
-        problems.add("labels", fault, advice, field=dimension or None)
-    for dimension, names in without_keys(rating_columns.by_dimension, columns.by_name).items():
-        if name_key(dimension) != name_key(names[0]):
-            problems.notes.append(
-                f"no column is called {dimension}: its labels are read from {names[0]!r}"
-            )

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property
-from itertools import chain
 
 from judges.labels.values import (
     MAPPED,
@@ -304,9 +303,8 @@ def _find_yes_no_words(cells: Collection[CellValue]) -> list[str]:
     max_count = max(n_by_pair.values())
     if max_count < max(1, 3 * n_by_word.total() / 4):
         return []
-    # The order of the pairs decides which word is shown for a pass if several words mean it.
-    pairs = [pair for pair in YES_NO_PAIRS if n_by_pair[pair] == max_count]
-    return list(dict.fromkeys(chain.from_iterable(pairs)))
+    # A list, since the order decides which of several words for a pass is shown.
+    return [word for pair in YES_NO_PAIRS if n_by_pair[pair] == max_count for word in pair]
 
 
 def _hashable_key(value: object) -> tuple[type, object]:

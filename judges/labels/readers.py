@@ -18,8 +18,8 @@ from judges.labels.outputs import no_labels_error, read_outputs
 from judges.labels.pairs import read_pair_rows
 from judges.labels.preparation import with_latest_labels, with_weights_and_scales, without_footers
 from judges.labels.ratings import TableRatings, read_ratings
-from judges.labels.repeated_rows import check_unique_ids
 from judges.labels.roles import ItemKind, Roles, infer_roles
+from judges.labels.rows import check_unique_ids
 from judges.labels.types import AnyLabels, LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import Scale, WordValues
 from judges.tables.formats import Table, read_table

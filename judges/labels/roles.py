@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal, NamedTuple
 
-from judges.labels.cells import KEY_SEPARATOR, is_id_or_name, value_at
+from judges.labels.cells import KEY_SEPARATOR, is_id_or_name, value_at, without_keys
 from judges.labels.columns import (
     COMMENT_NAME,
     OUTPUT_ROLES,
@@ -22,8 +22,10 @@ from judges.labels.columns import (
     ColumnTuple,
 )
 from judges.labels.names import (
+    OUTPUT_NAMES,
     is_comment_name,
     is_id_name,
+    is_reference_name,
     is_source_or_output,
     is_text_name,
     map_flag,
@@ -31,8 +33,7 @@ from judges.labels.names import (
     name_words,
 )
 from judges.labels.options import ReadOptions
-from judges.labels.rating_columns import check_rating_columns, find_rating_columns
-from judges.labels.text_roles import find_texts
+from judges.labels.rating_columns import find_rating_columns
 from judges.tables.formats import Table
 from judges.tables.problems import Problem, Problems, UnreadableError, joined_names
 from judges.tables.text import TableRow
@@ -140,7 +141,12 @@ def infer_roles(table: Table, options: ReadOptions, item_kind: ItemKind = "") ->
     columns, problems = Columns(table, options), Problems(table.file)
     comments, votes = _comment_columns(columns), _vote_columns(columns)
     responses = _response_columns(columns, comments)
-    hold_pairs = responses is not None and _has_votes_or_no_ratings(columns, votes)
+    hold_pairs = (
+        responses is not None
+        and not (columns.is_long or columns.nested)
+        # This first search for ratings asks no question.
+        and (votes != () or not find_rating_columns(columns, None, Problems("")))
+    )
     are_pairs = item_kind == "pairs" or (not item_kind and hold_pairs)
     _check_user_columns(columns, problems)
     response_texts = dict[str, str]()
@@ -152,10 +158,13 @@ def infer_roles(table: Table, options: ReadOptions, item_kind: ItemKind = "") ->
         label_columns = {*votes, *columns.find_all(VOTE_COLUMNS)}
     else:
         long_roles = ("dimension", "rating") if columns.is_long else ()
-        role_names, ratings = (*OUTPUT_ROLES, *long_roles), _rating_columns(columns, problems)
+        is_asked = options.reads_labels and options.annotations is None
+        question_problems = problems if is_asked else Problems("")
+        ratings = find_rating_columns(columns, options.dimensions, question_problems)
+        role_names = (*OUTPUT_ROLES, *long_roles)
         label_columns = {*chain(*ratings.values()), *columns.find_all(long_roles[1:])}
     used_columns = columns.in_use(role_names).union(response_texts.values(), comments)
-    texts = find_texts(columns, used_columns, label_columns) | response_texts
+    texts = _find_texts(columns, used_columns, label_columns) | response_texts
     certain_texts = {*columns.by_name, *response_texts, *filter(columns.must_hold_text, texts)}
     return Roles(
         columns=columns,
@@ -217,12 +226,6 @@ def _response_columns(columns: Columns, comments: ColumnTuple) -> ResponseColumn
     return unusual_pair
 
 
-def _has_votes_or_no_ratings(columns: Columns, votes: ColumnTuple) -> bool:
-    if columns.is_long or columns.nested:
-        return False
-    return votes != () or not find_rating_columns(columns, None).by_dimension
-
-
 def _checked_responses(
     columns: Columns, responses: ResponseColumns | None, votes: ColumnTuple
 ) -> ResponseColumns:
@@ -252,12 +255,50 @@ def _checked_responses(
     return responses
 
 
-def _rating_columns(columns: Columns, problems: Problems) -> Mapping[str, ColumnTuple]:
-    """Return the columns of ratings; add a problem if it is unclear which columns have ratings."""
-    rating_columns = find_rating_columns(columns, columns.options.dimensions)
-    if columns.options.reads_labels and columns.options.annotations is None:
-        check_rating_columns(rating_columns, columns, problems)
-    return rating_columns.by_dimension
+def _find_texts(
+    columns: Columns, used_columns: Collection[str], label_columns: Collection[str]
+) -> dict[str, str]:
+    """Map the name of each text to the column that holds it.
+
+    `used_columns` have another role, as those of ids and comments do. A column that the user names
+    with --map is a text, unless it holds labels or the user maps it to one of `ROLE_NAMES`.
+    """
+    user_texts, other_texts = dict[str, str](), dict[str, str]()
+    for name, (column, *_) in without_keys(columns.by_name, ROLE_NAMES).items():
+        holds_strings = columns.kind_of(column) in ("text", "label", "name")
+        if column not in label_columns and (holds_strings or is_source_or_output(name)):
+            user_texts[name] = column
+    # A text by which the user groups the outputs, such as their source, is still a text.
+    group_texts = columns.of_kind(columns.by_name.get("group", ()), "text")
+    role_columns = {*used_columns}.difference(group_texts)
+    outer_columns = {*map(columns.outer_name, (*used_columns, *label_columns))}
+    for column in columns.except_for(role_columns.union(label_columns)):
+        name = _text_name(columns, column)
+        # If the objects in a column hold ids or labels, the column itself is not a text.
+        is_unused = is_text_name(column) or column not in outer_columns
+        if is_unused and _holds_texts(columns, column) and name not in columns.by_name:
+            other_texts[name] = column
+    # Beside longer texts, short repeated values may reveal which system wrote the output.
+    if columns.of_kind((*other_texts.values(), *user_texts.values()), "text"):
+        other_texts = {n: c for n, c in other_texts.items() if not columns.column(c).is_category}
+    return other_texts | user_texts
+
+
+def _holds_texts(columns: Columns, column: str) -> bool:
+    """Return whether a column holds long texts, or short ones that cannot be labels."""
+    # A short reference answer, such as the cells of `ground truth`, may be the label.
+    may_be_label = is_reference_name(column) or not columns.options.reads_labels
+    return columns.kind_of(column) in (("text",) if may_be_label else ("text", "label"))
+
+
+def _text_name(columns: Columns, column: str) -> str:
+    """Return the name of a column's text, such as `user_input` for the column `User Input`."""
+    column_key, standard_name = name_key(column), "_".join(name_words(column))
+    if not is_text_name(column) or columns.exact_name(column_key) != column:
+        return column
+    if standard_name.isascii():
+        return standard_name
+    return "output" if column_key in OUTPUT_NAMES else "input"
 
 
 def _item_ids(columns: Columns, comments: ColumnTuple) -> dict[int, str]:

@@ -3,9 +3,9 @@
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, product
 
 from judges.labels.cells import (
     KEY_SEPARATOR,
@@ -17,17 +17,18 @@ from judges.labels.cells import (
     value_at,
     without_keys,
 )
-from judges.labels.columns import NESTED_COLUMNS, ROW_NUMBER_COLUMN, Columns
-from judges.labels.names import is_output_name, is_text_name, map_flag, only_text_name
+from judges.labels.columns import NESTED_COLUMNS, ROW_NUMBER_COLUMN, Column, Columns
+from judges.labels.names import is_output_name, is_text_name, map_flag, only_text_name, source_name
 from judges.labels.preparation import SAMPLING_COLUMNS, SWAP_SAMPLE_COLUMN
-from judges.labels.repeated_rows import check_repeated_rows, check_unique_ids, merge_rows_by_id
-from judges.labels.roles import RESPONSE_NAMES, Roles, add_missing_column
-from judges.labels.text_roles import find_source_text
+from judges.labels.roles import RESPONSE_NAMES, Roles, add_missing_column, group_rows
 from judges.labels.types import FileReading
-from judges.tables.problems import NO_VALUE, Problems, count_text, excerpt
+from judges.labels.values import is_missing_value, normalize_word
+from judges.tables.problems import NO_VALUE, Problems, count_text, excerpt, joined_names
 from judges.tables.text import TableRow
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+# The roles of the columns with an output's document and system, or with a pair's two systems.
+_ORIGIN_ROLES = ("group", "system", "system_a", "system_b")
 # Advice on an empty cell in a column that must be filled in every row.
 _ADVICE_IF_EMPTY = {"id": "give every row an id", "group": "name the document in every row"}
 
@@ -62,7 +63,7 @@ class RowReader:
         other_texts = without_keys(self._text_columns, self._response_names)
         merged_columns = Columns(replace(columns.table, rows=tuple(self._rows)), roles.options)
         text_columns = {name: merged_columns.column(c) for name, c in other_texts.items()}
-        self._source_text = find_source_text(text_columns)
+        self._source_text = _find_source_text(text_columns)
         self._required_texts = {*self._find_required_texts(other_texts), *self._response_names}
         # A row without its output is left out. A row without another required text is a problem.
         outputs = filter(is_output_name, self._required_texts)
@@ -229,3 +230,125 @@ def read_comments(roles: Roles) -> Iterator[tuple[TableRow, str, str]]:
             comment = join_texts(cell) or cell
             if isinstance(comment, str) and not is_blank(comment):
                 yield row, column, comment.strip()
+
+
+def _find_source_text(texts: Mapping[str, Column]) -> str | None:
+    """Return the name of the source text, by which outputs are grouped; None without one.
+
+    The source text is the one whose name is first in `SOURCE_NAMES`, else a text that repeats. It
+    is preferably in a column without blank cells, and with at least two different values.
+    """
+    varied_texts = [name for name, column in texts.items() if column.is_filled_and_varied]
+    if named_source := source_name(varied_texts) or source_name(texts):
+        return named_source
+    max_distinct = max((column.n_distinct for column in texts.values()), default=0)
+    source_names = [name for name, column in texts.items() if column.may_be_source(max_distinct)]
+    return max(source_names, key=lambda name: texts[name].n_distinct, default=None)
+
+
+def check_unique_ids(
+    roles: Roles, problems: Problems, advice: str = "give every row an id of its own"
+) -> None:
+    """Add a problem for each id that two rows have, unless each row has one annotator's labels.
+
+    `advice` is what the user can do if the two rows are not of different annotators.
+    """
+    line_by_id = dict[str, int]()
+    for row in () if roles.has_row_per_annotator else roles.rows:
+        item_id = roles.item_id(row)
+        if (first_line := line_by_id.setdefault(item_id, row.line)) != row.line:
+            fault = f"is the id of {problems.unit} {first_line} too"
+            annotator_flag = map_flag("annotator", ["COLUMN"])
+            full_advice = f"{advice}, or name the column of annotators with {annotator_flag}"
+            field = roles.columns.find("id")
+            problems.add("twice", fault, full_advice, line=row.line, field=field, value=item_id)
+
+
+def merge_rows_by_id(roles: Roles, problems: Problems) -> tuple[list[TableRow], dict[str, str]]:
+    """Merge the rows with the same id into one row; return the rows and the columns of texts.
+
+    A merged row has an output's id, document, system and texts. A problem is added if rows with the
+    same id differ in one of these. If a column may be no text, it is left out instead, with a note.
+    """
+    columns = roles.columns
+    origin_columns = columns.find_all(_ORIGIN_ROLES)
+    item_columns = [*columns.find_all(["id"]), *origin_columns, *roles.texts.values()]
+    if SWAP_SAMPLE_COLUMN in columns.table.columns:
+        item_columns.append(SWAP_SAMPLE_COLUMN)
+    constant_columns = {*roles.certain_columns, *origin_columns}
+    merged_rows: dict[str, TableRow] = {}
+    varying_columns: dict[str, None] = {}
+    for row in roles.rows:
+        item_id, empty_row = roles.item_id(row), row._replace(cells=dict.fromkeys(item_columns))
+        merged_cells = merged_rows.setdefault(item_id, empty_row).cells
+        for column in item_columns:
+            cell = value_at(row.cells, column)
+            if is_blank(merged_cells[column]):
+                merged_cells[column] = cell
+            elif is_blank(cell) or cell == merged_cells[column]:
+                continue
+            elif column in constant_columns:
+                fault = f"differs from another row with the id {item_id!r:.60}"
+                advice = "write the same in all its rows, or give each output an id of its own"
+                problems.add("two-texts", fault, advice, line=row.line, field=column, value=cell)
+            else:
+                varying_columns[column] = None
+    texts = {name: c for name, c in roles.texts.items() if c not in varying_columns}
+    if unread_columns := [column for name, column in roles.texts.items() if name not in texts]:
+        names_text = joined_names([f"column {column!r}" for column in unread_columns])
+        problems.notes.append(f"left out {names_text}, since rows with one id differ in it")
+    n_merged = len(roles.rows) - len(merged_rows)
+    if roles.ids_are_numbers and n_merged:
+        rows_text = count_text(n_merged, "row")
+        problems.notes.append(f"joined {rows_text} without an id to a row of the same texts")
+    return [*merged_rows.values()], texts
+
+
+def check_repeated_rows(roles: Roles, problems: Problems) -> None:
+    """Add a note on rows with the same texts and systems, and on differences in their labels.
+
+    Adds a problem if rows with the same texts are probably annotators' ratings of one output.
+    """
+    rows = roles.rows
+    has_several = len(roles.certain_columns) > 1
+    text_columns = roles.certain_columns if has_several else {*roles.texts.values()}
+    if not text_columns or len({*map(roles.item_id, rows)}) < len(rows):
+        return  # the ids in the file say which rows are of one output
+    origin_columns = roles.columns.find_all(_ORIGIN_ROLES)
+    row_groups = group_rows(rows, [*origin_columns, *text_columns])
+    repeated_rows = [same_rows for same_rows in row_groups if len(same_rows) > 1]
+    lines = sorted(row.line for same_rows in repeated_rows for row in same_rows[1:])
+    if not lines:
+        return
+    if roles.columns.find("annotator") and 2 * len(lines) >= len(rows) - 1:
+        first_row, second_row, *_ = repeated_rows[0]
+        fault = (
+            f"has the same texts as {problems.unit} {first_row.line}, so both may rate one output"
+        )
+        advice = (
+            "name a column with one id for all rows of an output: --map id=COLUMN; or, to join the "
+            "rows with the same texts, --map id=#row"
+        )
+        problems.add("rows-of-annotators", fault, advice, line=second_row.line, field="id")
+    repeats_text = "1 row repeats" if len(lines) == 1 else f"{len(lines):,} rows repeat"
+    note = f"{repeats_text} another row's texts ({problems.lines_text(lines)})"
+    differences = [
+        difference
+        for same_rows, column in product(repeated_rows, sorted(roles.label_columns))
+        if (difference := _label_difference(problems, same_rows, column))
+    ]
+    if differences and roles.options.reads_labels:
+        note += f". Labels of the same texts differ: {'; '.join(differences[:10])}"
+    problems.notes.append(note)
+
+
+def _label_difference(problems: Problems, rows: Sequence[TableRow], column: str) -> str:
+    """Return the different labels of rows, and the rows' numbers; "" if there is only one label.
+
+    Lists of several annotators' labels are skipped.
+    """
+    cells = (value_at(row.cells, column) for row in rows)
+    single_labels = [cell for cell in cells if not isinstance(cell, list | Mapping)]
+    labels = {normalize_word(cell) for cell in single_labels if not is_missing_value(cell)}
+    lines_text = problems.lines_text([row.line for row in rows])
+    return f"{joined_names(sorted(labels))} ({lines_text})" if len(labels) > 1 else ""
