@@ -1,6 +1,13 @@
 """The command `estimate`: people's mean label, estimated from few labels and many judgements."""
 
 import sys
+
+from dspy_judges.startup import run as start
+
+if __name__ == "__main__":
+    # This precedes other imports: no file in the working folder may be imported as a library.
+    sys.exit(start("optimize.estimate:command"))
+
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -8,7 +15,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dspy_judges.startup import run as start
 from judges.cli.flags import READING_FLAGS, Parser, add_flags
 from judges.labels.types import LabelError
 from judges.labels.values import Scale
@@ -210,7 +216,3 @@ def estimate_lines(result: EstimateResult) -> list[str]:
     if differences:
         lines.append("Differences are on shared documents; all their intervals hold at once.")
     return wrap_lines(*lines)
-
-
-if __name__ == "__main__":
-    sys.exit(start("optimize.estimate:command"))

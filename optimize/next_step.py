@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from dspy_judges.errors import JudgesError
 from judges import catalog
-from judges.dimension import UnknownDimensionError
 from judges.labels.names import judge_name, map_flag
 from judges.labels.options import ANY_SCALE, ReadOptions
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
@@ -54,50 +53,44 @@ def next_step_lines(
         yield "define", "replace the definition by yours, or name a judge of `dspy-judges list`"
         return
     dimension = dimensions_to_tune(labelled_items, options)[0]
-    # If all ratings are equal, no judge can be tuned, and `check` prints a note that says so.
-    if len({*ratings_on(labelled_items, dimension)}) > 1:
-        yield from _dimension_lines(labelled_items, dimension, flags, options)
-
-
-def _dimension_lines(
-    labelled_set: LabelledSet, dimension: str, flags: Namespace, options: ReadOptions
-) -> Iterator[TitledLine]:
-    """Yield the command that tunes on a dimension, and advice if it lacks a definition."""
-    dimension_argument = arguments_by_dimension(flags).get(dimension, dimension)
-    is_defined = dimension in catalog.SUBJECT_BY_NAME or dimension_argument != dimension
-    good_label = "a pass" if dimension in labelled_set.words else "a high rating"
-    definition = f"one line that says what earns {good_label}"
-    draft_argument, map_text = f"{dimension}={definition}", ""
-    subject_texts = [dimension_argument] if is_defined else [dimension, draft_argument]
+    ratings = ratings_on(labelled_items, dimension)
+    if len({*ratings}) < 2:
+        return  # no judge can be tuned, and `check` prints a note that says so
+    argument, name, map_text = (
+        arguments_by_dimension(flags).get(dimension, dimension),
+        dimension,
+        "",
+    )
+    is_defined = dimension in catalog.SUBJECT_BY_NAME or argument != dimension
+    is_verdict = dimension in labelled_items.words
     if not (is_defined or VALID_NAME.match(judge_name(dimension))):
         # A judge's name must have Latin letters, so the command has another name for the column.
-        draft_argument, map_text = f"quality={definition}", f" {map_flag('quality', [dimension])}"
-        subject_texts = [draft_argument]
-        columns_by_name = {**options.columns_by_name, "quality": dimension}
+        name, map_text = "quality", f" {map_flag('quality', [dimension])}"
+        columns_by_name = {**options.columns_by_name, name: dimension}
         options = replace(options, columns_by_name=columns_by_name)
-    ratings = ratings_on(labelled_set, dimension)
-    command = reason = ""
-    for subject_text in subject_texts:
-        command, reason = _tune_command(subject_text, ratings, flags, options)
-        if command:
-            break
-    yield (COMMAND_TITLE, command + map_text) if command else ("judge", reason)
-    if command and not is_defined:
-        definition_advice = f"--dimension {shlex.quote(draft_argument)}"
-        if subject_text == draft_argument:
-            definition_advice = "your own line there"
-        yield "define", f"a definition is worth about as much as tuning; write {definition_advice}"
+    draft = f"{name}=one line that says what earns {'a pass' if is_verdict else 'a high rating'}"
+    # A judge of pass or fail can do without a definition.
+    needs_draft = not is_defined and (name != dimension or not is_verdict)
+    try:
+        command = _tune_command(draft if needs_draft else argument, ratings, flags, options)
+    except JudgesError as error:
+        yield "judge", str(error)
+        return
+    yield COMMAND_TITLE, command + map_text
+    if not is_defined:
+        advice = "your own line there" if needs_draft else f"--dimension {shlex.quote(draft)}"
+        yield "define", f"a definition is worth about as much as tuning; write {advice}"
 
 
 def _tune_command(
     subject_text: str, ratings: Sequence[float], flags: Namespace, options: ReadOptions
-) -> tuple[str, str]:
-    """Return a command that can start a run and "", or "" and the reason why no run can start."""
+) -> str:
+    """Return a command that can start a run; raises JudgesError if no run can start."""
     # These imports are slow, and a file with problems does not need them.
     from optimize.tuning.preparation import prepare_run
     from optimize.tuning.settings import Settings
 
-    fitting_scale, reasons = usual_scale(ratings), list[str]()
+    fitting_scale, errors = usual_scale(ratings), list[JudgesError]()
     given_scales = [f"{lowest:g}:{highest:g}" for lowest, highest in options.scales.values()]
     fitting_text = f"{fitting_scale[0]}:{fitting_scale[1]}" if fitting_scale else ANY_SCALE
     for scale in given_scales or (None, fitting_text, ANY_SCALE):
@@ -111,16 +104,14 @@ def _tune_command(
         )
         try:
             run = prepare_run(settings)
-        except UnknownDimensionError as error:  # no scale gives the judge a definition
-            return "", str(error)
         except JudgesError as error:
-            reasons.append(str(error))
+            errors.append(error)
             continue
         command = _tune_command_text("dimension", subject_text, flags, scale)
         if subject_text not in catalog.SUBJECT_BY_NAME:
             command += missing_input_flag(run.labelled_items, run.subject.texts)
-        return command, ""
-    return "", reasons[0]
+        return command
+    raise errors[0]
 
 
 def _tune_command_text(

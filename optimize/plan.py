@@ -1,9 +1,16 @@
 """The command `plan`: how many documents to label next, and which."""
 
+import sys
+
+from dspy_judges.startup import run as start
+
+if __name__ == "__main__":
+    # This precedes other imports: no file in the working folder may be imported as a library.
+    sys.exit(start("optimize.plan:command"))
+
 import argparse
 import json
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +18,6 @@ from pathlib import Path
 import numpy as np
 
 from dspy_judges.errors import ExistsError, SettingsError
-from dspy_judges.startup import run as start
 from judges.cli.flags import READING_FLAGS, Parser, add_flags
 from judges.judgement import AnyJudgement, Judgement
 from judges.labels.readers import read_labelled_items
@@ -355,7 +361,3 @@ def _figure_line(name: str, planned_figure: PlannedFigure, result: PlanResult) -
         n_outputs = round(n_more * result.n_all_outputs / result.n_documents)
         need_text = f"about {n_more:,} ({n_outputs:,})" + (" for one" if width is None else "")
     return f"{name:<17}  {figure_text(planned_figure.figure)}, {width_text}: {need_text}"
-
-
-if __name__ == "__main__":
-    sys.exit(start("optimize.plan:command"))

@@ -37,6 +37,14 @@ def test_no_module_of_the_users_hides_the_console_script(line, here):
     assert process.stdout
 
 
+@pytest.mark.parametrize("word", "plan verify compare panel estimate".split())
+def test_no_module_of_the_users_hides_a_library_of_a_command(word, here):
+    for name in ("numpy.py", "msgspec.py"):
+        (here / name).write_text("raise RuntimeError('a module of the user')\n")
+    process = run_python("-m", f"optimize.{word}", "--help", env={"PYTHONPATH": str(ROOT)})
+    assert (process.returncode, process.stderr) == (0, "")
+
+
 def test_thirteen_commands_have_one_page_of_help_each():
     words = "check label plan tune verify compare panel estimate score winrate list show export"
     assert list(COMMANDS) == words.split()
