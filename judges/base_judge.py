@@ -18,14 +18,15 @@ import msgspec
 from judges import frozen
 from judges.dimension import Kind, Subject
 from judges.exchange import Judgements, Row
-from judges.frames import as_pandas, make_series, texts_in_row, texts_of_rows
+from judges.frames import as_pandas, make_series
 from judges.frozen import AnyJudgeFile, Provenance, texts_digest, to_json_data
 from judges.judgement import AnyJudgement
+from judges.labels.cells import value_at
 from judges.labels.conversations import cells_with_texts
 from judges.prompt import Field, Prompt
 from judges.protocol import EMBEDDED, Model, is_embedded
 from judges.tables.atomic_write import write_atomically
-from judges.text_columns import match_columns
+from judges.text_columns import MissingColumnError, find_columns, match_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -244,7 +245,7 @@ class BaseJudge(ABC):
 
         def judge_rows(rows: Iterable[Row]) -> Iterator[AnyJudgement]:
             text_rows, unjudged_rows = tee(
-                texts_in_row(cells, column_by_text(frozenset(map(str, cells))))
+                _texts_in(cells, column_by_text(frozenset(map(str, cells))))
                 for cells in map(cells_with_texts, rows)
             )
             try:
@@ -316,7 +317,14 @@ class BaseJudge(ABC):
         chosen_columns: Mapping[str, str],
     ) -> list[dict[str, object]]:
         """Return each row's texts; raises MissingColumnError if no column has one of the texts."""
-        return texts_of_rows(self.subject, column_names, table_rows, chosen_columns)
+        named_rows = (dict(zip(column_names, cells, strict=True)) for cells in table_rows)
+        rows = [cells_with_texts(row) for row in named_rows]
+        columns = {*column_names, *chain.from_iterable(rows)}
+        column_by_text = find_columns(self.subject, chosen_columns, columns)
+        for column in column_by_text.values():
+            if column_names.count(column) > 1:
+                raise MissingColumnError(f"two columns are called {column!r}; rename one")
+        return [_texts_in(row, column_by_text) for row in rows]
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
         """Freeze the judge into one JSON file, which is written completely or not at all.
@@ -334,3 +342,7 @@ class BaseJudge(ABC):
     def dumps(self) -> str:
         """Return the JSON that `save` writes; raises FrozenJudgeError if a file cannot hold it."""
         return frozen.dumps(self.freeze())
+
+
+def _texts_in(row: Row, column_by_text: Mapping[str, str]) -> dict[str, object]:
+    return {name: value_at(row, column) for name, column in column_by_text.items()}

@@ -245,7 +245,6 @@ class Batch:
 
 
 def _status_text(batch: "ProviderBatch", n_requests: int) -> str:
-    """Return a batch's status, its number of answers, and its errors."""
     n_answers = batch.request_counts.completed if batch.request_counts else 0
     status_text = f"{batch.id} {batch.status}, {n_answers:,} of {n_requests:,} requests answered"
     errors = (batch.errors.data if batch.errors else None) or []

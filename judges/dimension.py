@@ -225,7 +225,6 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
 
 
 def _prompt_problems(subject: Subject, prompt: Prompt) -> Iterator[str]:
-    """Yield each reason why the prompt does not fit the dimension or comparison."""
     for field in prompt.input_fields:
         if field.name in RESERVED_TEXT_NAMES:
             advice = "a judge or DSPy uses this name; map the text's column to another name"

@@ -135,7 +135,6 @@ class Exchange:
             next(responses, None)  # raises BudgetSpentError if some request was not allowed
 
     def _requests(self, texts: Mapping[str, str]) -> list[Request]:
-        """Return the requests for a row: one, or for a pair one for each order of the outputs."""
         # A repeated request restates the format of the reply, except for the plan "mean", whose
         # replies all have to come from the same prompt.
         is_restated = self.plan.kind != "mean" and not self.asks_decision_model
@@ -197,7 +196,6 @@ def zip_judgements(
 
 
 def _preference(responses: Sequence[Response]) -> Preference:
-    """Return the preference from the responses to both orders of a pair."""
     reply_contents = [cast(Sequence[ReplyContent], response.values) for response in responses]
     answers_ab, answers_ba = map(scoring.mean_answers, reply_contents)
     # In the order "ba", the answers are positive for output B.

@@ -1,18 +1,13 @@
-"""Find a judge's texts in the rows of a table, and make a Series of the judge's scores."""
+"""Take the DataFrames of pandas and polars, and make a Series of a judge's scores."""
 
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from judges.dimension import Subject
 from judges.judgement import AnyJudgement
-from judges.labels.cells import value_at
-from judges.labels.conversations import cells_with_texts
 from judges.terminal import Progress
-from judges.text_columns import MissingColumnError, find_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,28 +15,6 @@ if TYPE_CHECKING:
 
 class FailedJudgementWarning(UserWarning):
     """Warns that some rows of a table got no score."""
-
-
-def texts_in_row(row: Mapping[str, object], column_by_text: Mapping[str, str]) -> dict[str, object]:
-    """Return the texts of a row by their names; a missing text is None."""
-    return {name: value_at(row, column) for name, column in column_by_text.items()}
-
-
-def texts_of_rows(
-    subject: Subject,
-    column_names: Sequence[str],
-    table_rows: Iterable[Sequence[object]],
-    chosen_columns: Mapping[str, str],
-) -> list[dict[str, object]]:
-    """Return each row's texts; raises MissingColumnError if no column has one of the texts."""
-    named_rows = (dict(zip(column_names, cells, strict=True)) for cells in table_rows)
-    rows = [cells_with_texts(row) for row in named_rows]
-    columns = {*column_names, *chain.from_iterable(rows)}
-    column_by_text = find_columns(subject, chosen_columns, columns)
-    for column in column_by_text.values():
-        if column_names.count(column) > 1:
-            raise MissingColumnError(f"two columns are called {column!r}; rename one")
-    return [texts_in_row(row, column_by_text) for row in rows]
 
 
 def as_pandas(frame: Any) -> "pd.DataFrame":

@@ -236,7 +236,6 @@ def _decision_signature(instruction: str, fields: tuple[Field, ...]) -> Signatur
 
 
 def _decision_type(question: TypedQuestion) -> object:
-    """Return the DSPy type of the answer to a typed question."""
     criteria = question.criteria or {}
     if isinstance(criteria, list):
         return Score[tuple(criteria)]

@@ -189,7 +189,6 @@ class AnswerWeights:
         return None
 
     def _score_range(self, fields: Sequence[Field]) -> tuple[float, float]:
-        """Return the lowest and the highest score that the weights can give."""
         min_score = self.score({field.name: field.answer_range[0] for field in fields})
         max_score = self.score({field.name: field.answer_range[1] for field in fields})
         return min_score, max_score

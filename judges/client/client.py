@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 
 from judges.client.budget import Account, Budget, BudgetSpentError
-from judges.client.event_loop import DelayedCall, event_loop, run_at_once
+from judges.client.event_loop import WAKE_DELAY_SECONDS, event_loop, run_at_once
 from judges.client.log import warn_once
 from judges.client.request_queue import FailingRunError, FailureMonitor, RequestQueue, RunState
 from judges.client.sender import KeyedRequest, Sender
@@ -130,7 +130,7 @@ class Client:
         has_store = self._store is not None
         self._failure_monitor = None if self.keep_going else FailureMonitor(has_store=has_store)
         self._pending_by_key: dict[bytes, asyncio.Future[Completion]] = {}
-        self._commit_soon = DelayedCall(self._commit_stores)
+        self._commit_is_scheduled = False
 
     def ask(self, request: Request) -> Response:
         """Send one request and return its response; may be called from any thread."""
@@ -290,10 +290,13 @@ class Client:
         # Unreadable replies are not cached, since another run may get readable replies.
         if self.cache is not None and not is_cached and len(replies.values) > n_values_before:
             self.cache.put(request.key, completion)
-        self._commit_soon.schedule()
+        if not self._commit_is_scheduled:
+            self._commit_is_scheduled = True
+            asyncio.get_running_loop().call_later(WAKE_DELAY_SECONDS, self._commit_stores)
         return len(completion.replies)
 
     def _commit_stores(self) -> None:
+        self._commit_is_scheduled = False
         for store in self._stores:
             with suppress(StoreError):  # the next booking raises the error again
                 store.commit()

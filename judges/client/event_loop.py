@@ -54,23 +54,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_loop_and_thread.cache_clear)
 
 
-class DelayedCall:
-    """Calls a function on the event loop, once for all responses of WAKE_DELAY_SECONDS."""
-
-    def __init__(self, function: Callable[[], None]) -> None:
-        self._function, self._is_scheduled = function, False
-
-    def schedule(self) -> None:
-        """Call the function after the delay, unless a call is scheduled; on the event loop only."""
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            asyncio.get_running_loop().call_later(WAKE_DELAY_SECONDS, self._call)
-
-    def _call(self) -> None:
-        self._is_scheduled = False
-        self._function()
-
-
 def run_at_once(coroutine: Coroutine[object, None, T]) -> T:
     """Run a coroutine that never waits, without an event loop, and return its result."""
     try:

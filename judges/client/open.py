@@ -126,7 +126,6 @@ def configured_lm() -> "dspy.LM | None":
 
 
 def _open_endpoint_model(lm: str, address: str, key_variable: str, api_key: str) -> Model:
-    """Open a model to which our own client sends requests, after a check of address and key."""
     from judges.client.decisions import DecisionModel
     from judges.client.openai import EndpointModel
 

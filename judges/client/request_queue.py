@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dspy_judges.errors import option_name
 from judges.client.budget import BudgetSpentError
-from judges.client.event_loop import DelayedCall, event_loop, is_loop_thread
+from judges.client.event_loop import WAKE_DELAY_SECONDS, event_loop, is_loop_thread
 from judges.protocol import FatalModelError, Request, Response
 
 # At most this many times `concurrency` requests are unfinished: some wait for a retry.
@@ -92,8 +92,7 @@ class RequestQueue:
         # These two numbers need no lock, since only one thread changes each of them.
         self._n_started = self._n_finished = 0
         self._fatal_error: Exception | None = None
-        self._answer_event = threading.Event()
-        self._wake_caller = DelayedCall(self._answer_event.set)
+        self._answer_event, self._wake_is_scheduled = threading.Event(), False
 
     @property
     def _has_room(self) -> bool:
@@ -119,8 +118,13 @@ class RequestQueue:
         if isinstance(error, Exception) and not isinstance(error, BudgetSpentError):
             self._fatal_error = error
         self._n_finished += 1
-        if is_loop_thread():
-            self._wake_caller.schedule()
+        if is_loop_thread() and not self._wake_is_scheduled:
+            self._wake_is_scheduled = True
+            asyncio.get_running_loop().call_later(WAKE_DELAY_SECONDS, self._wake)
+
+    def _wake(self) -> None:
+        self._wake_is_scheduled = False
+        self._answer_event.set()
 
     def take_response(self) -> Response | None:
         """Remove the first request, and return its response or raise its error.

@@ -287,7 +287,6 @@ def open_reply_cache(folder: str | os.PathLike[str] | None = None) -> ReplyCache
 
 @lru_cache(maxsize=8)
 def _open_cache_once(path: Path, process_id: int) -> ReplyCache:
-    """Open the cache in a file once in each process, since opening is slow."""
     cache = ReplyCache(path)
     with suppress(StoreError):  # another process is writing: the next process shrinks the cache
         cache.shrink(MAX_CACHE_BYTES)

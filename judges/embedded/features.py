@@ -97,7 +97,6 @@ def _content_features(output: OutputText, document: SourceIndex) -> Iterable[flo
 
 
 def _support_features(output: OutputText, source: SourceIndex) -> Iterable[float]:
-    """Return four features of how far the source supports the text, in the order of FEATURES."""
     n_stems = n_supported_stems = n_new_names = 0.0
     for sentence, match in zip(output.sentences, output.matches, strict=True):
         n_stems += len(sentence.stems)
@@ -126,7 +125,6 @@ def _count_new_names(sentence: Sentence, source: SourceIndex) -> float:
 
 
 def _answer_features(output: OutputText, turns: SourceIndex) -> Iterable[float]:
-    """Return three features of an answer: content, overlap with the last turn, use of facts."""
     stems, salience_by_stem = output.stem_counts, (output.last_turn or turns).salience_by_stem
     turn_overlap = sum([salience_by_stem.get(stem, 0.0) for stem in stems])
     turn_overlap /= sum(salience_by_stem.values()) or 1.0
@@ -137,7 +135,6 @@ def _answer_features(output: OutputText, turns: SourceIndex) -> Iterable[float]:
 
 
 def _order_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
-    """Return four features of how well the text follows the order of the document."""
     source_indices = [match.source_index for match in output.matches if match.shared_fraction > 0.2]
     are_reversed = [index > later_index for index, later_index in combinations(source_indices, 2)]
     nearness = [_nearness(*neighbours) for neighbours in pairwise(output.matches)]
@@ -161,7 +158,6 @@ def _mean(values: Sequence[float], *, default: float) -> float:
 
 
 def _wording_features(output: OutputText, text: SplitText) -> Iterable[float]:
-    """Return seven features of the wording of the text, in the order of FEATURES."""
     stems, sentences = text.stems, output.sentences
     n_sentences, n_distinct_stems = len(sentences), len(output.stem_counts)
     link_strengths = [_link_strength(*neighbours) for neighbours in pairwise(sentences)]
@@ -194,7 +190,6 @@ MIN_FUNCTION_WORD_SHARE = 0.1
 
 
 def _grammar_features(output: OutputText, text: SplitText) -> Iterable[float]:
-    """Return faults of grammar, faults of form, and whether the text breaks off."""
     sentences, words = output.sentences, text.words
     severities = [0.0]
     if n_function_words(words) >= MIN_FUNCTION_WORD_SHARE * len(words):

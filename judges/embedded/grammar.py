@@ -62,7 +62,6 @@ def n_function_words(words: Iterable[str]) -> int:
 
 @lru_cache(maxsize=1 << 15)
 def _word_pair_severity(word: str, next_word: str) -> float:
-    """Return how severe the fault is that `next_word` follows `word`; 0 if it is no fault."""
     if word == next_word and word.isalpha() and word not in WORD_CLASSES["doubled"]:
         return 1.0
     return _SEVERITY_BY_WORD_PAIR.get((word, next_word), 0.0)

@@ -92,7 +92,6 @@ class SplitText:
 
 
 def _split_sentences(text: str) -> Iterator[list[str]]:
-    """Yield the tokens of each sentence of a text."""
     if len(text) > MAX_CHARACTERS:
         text = f"{text[: MAX_CHARACTERS // 2]}\n{text[-MAX_CHARACTERS // 2 :]}"
     text = text.replace("’", "'")
