@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 from summeval import MODELS, QUALITIES, SUMMEVAL, recorded_ratings
 
+from optimize.measuring.changed_swap import gain_contributions, interval_on_these_rows
 from optimize.measuring.swap import swap_evidence, swap_outcome
-from optimize.statistics.changed_rows import gain_contributions, interval_on_these_rows
 from optimize.statistics.correlations import Level, correlation
 from optimize.statistics.intervals import Interval, cautious_interval
 from optimize.statistics.rows import scored_rows

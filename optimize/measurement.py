@@ -184,7 +184,6 @@ def measure(
 def _measure_scores(
     scores: Any, label_source: LabelSource, dimension: str | None, level: LevelOrAuto
 ) -> Measurement:
-    """Measure scores of any judge as `measure` does; `scores` is a mapping or a Series."""
     if dimension is None:
         raise TypeError("measure() needs dimension=NAME if it gets scores")
     subject = find_subject(dimension)

@@ -37,10 +37,10 @@ from optimize.inputs.labelled import LabelSource, load_labels, only_dimension, v
 from optimize.inputs.subjects import dimension_name, find_subject
 from optimize.measuring.asking import JudgeEntry, Task, asked_models, on_label_scale, recorded_scale
 from optimize.measuring.changed_swap import NEEDS_VERDICTS_MESSAGE
+from optimize.measuring.exports import read_scores
 from optimize.measuring.recorded import JudgementsById, Recording
 from optimize.measuring.replies import read_reply_judgements
 from optimize.measuring.scored import tuned_ids
-from optimize.measuring.tool_results import read_scores
 from optimize.statistics.correlations import Level
 
 # The name of a judge in a command, and the judge.

@@ -23,8 +23,7 @@ from judges.labels.types import LabelledOutput, LabelledSet
 from judges.prompt import Prompt
 from judges.protocol import Completion, Message, Reply, Sampling
 from optimize.items import Item, Items
-from optimize.measuring.exports import TOOLS, Tool
-from optimize.measuring.tool_results import read_tool_results
+from optimize.measuring.exports import TOOLS, Tool, read_tool_results
 from optimize.search.budget import SearchBudget, SearchBudgetSpentError
 from optimize.search.evaluator import Evaluator, ItemJudgement
 from optimize.search.optimizer import Exploration, Optimizer

@@ -157,10 +157,9 @@ def _verify_one(flags: Namespace, floors: Mapping[str, float]) -> CommandOutcome
     if entry.scored_items is None:
         raise JudgesError(entry.why_unscored)
     measurement = Measurement(scored=entry.scored_items)
-    result = replace(measurement.result, judge=judge_arguments[0])
+    result = replace(measurement.result, judge=judge_arguments[0], floors=floors, looks=flags.looks)
     if has_rate_floors and not result.scorecard.verdict_figures:
         raise JudgesError("--min-tpr and --min-tnr: the scores are not between 0 and 1")
-    result = result.with_floors(floors, flags.looks)
     if flags.report:
         write_verification(Path(flags.report), result, measurement.held_out)
     lines = verification_lines(result, with_all_levels=flags.all, page_path=flags.report)

@@ -1,12 +1,22 @@
-"""Decide whether one pass/fail judge may replace another, by labels where their verdicts differ."""
+"""Decide whether one pass/fail judge may replace another, by labels where their verdicts differ.
+
+A row is "changed" if the two judges give it different verdicts. Only changed rows need human
+labels: on all other rows both judges are right or both are wrong. The gain on a changed row is 1 if
+only the new judge is right, and -1 if only the old judge is right. The difference in accuracy is
+the share of changed rows times their mean gain, which is estimated from a random sample with
+labels. The standard error, clustered by document, covers two sources of chance: which documents are
+in the data, and which changed rows were drawn.
+"""
 
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dspy_judges.errors import SettingsError
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
@@ -19,7 +29,6 @@ from optimize.measuring.asking import JudgeEntry, Task
 from optimize.measuring.comparison import Difference
 from optimize.measuring.scored import are_fractions
 from optimize.measuring.swap import SwapDecision, paired_scores, swap_outcome
-from optimize.statistics import changed_rows
 from optimize.statistics.balanced import is_clearly_worse
 from optimize.statistics.intervals import (
     Interval,
@@ -27,6 +36,7 @@ from optimize.statistics.intervals import (
     Vector,
     cautious_interval,
     random_generator,
+    student_quantile,
 )
 
 NEEDS_VERDICTS_MESSAGE = (
@@ -35,14 +45,11 @@ NEEDS_VERDICTS_MESSAGE = (
     "documents in which ranks moved saves only 3 to 13% of the labels on SummEval"
 )
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClearLoss:
-    """The class, "fails" or "passes", on which the new judge is clearly worse."""
-
-    word: str
-    n_gained: int
-    n_lost: int
+# The margin of a noninferiority test, in standard errors: the sum of two normal quantiles. A new
+# judge that is worse by the margin passes in 5 % of cases, an equally good one in 80 %.
+MARGIN_IN_SE = 1.644854 + 0.841621
+# The smallest number of changed rows that `rows_to_label` returns.
+MIN_ROWS_TO_LABEL = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +59,9 @@ class ChangedRowsSwap(SwapDecision):
     `difference` is the difference in accuracy over all outputs, and `sample_interval` its 90 %
     interval for these outputs alone. Only the new judge is right on `n_gained` outputs, only the
     old one on `n_lost`. Accuracy hardly shows errors in the rarer class, so the swap is undecided
-    if the new judge is clearly worse on one class (`clear_loss`). If both judges are equally good,
-    `n_needed` labels show in 80 % of cases that the new judge is not worse by the margin. If no
-    changed row has a label, `file_to_label` has `n_drawn` rows.
+    if the new judge is clearly worse on fails or on passes, with the numbers in `clear_loss`. If
+    both judges are equally good, `n_needed` labels show in 80 % of cases that the new judge is not
+    worse by the margin. If no changed row has a label, `file_to_label` has `n_drawn` rows.
     """
 
     dimension: str
@@ -66,7 +73,7 @@ class ChangedRowsSwap(SwapDecision):
     n_labelled: int = 0
     n_gained: int = 0
     n_lost: int = 0
-    clear_loss: ClearLoss | None = None
+    clear_loss: Mapping[str, Any] | None = None
     n_needed: int = 0
     n_drawn: int = 0
     file_to_label: str | None = field(default=None, metadata={"json": "file"})
@@ -90,7 +97,7 @@ def decide_by_changes(
             raise SettingsError(NEEDS_VERDICTS_MESSAGE)
     items, is_changed = new_scored.items, new_scored.verdicts != old_scored.verdicts
     changed_ids = [items[row].id for row in np.flatnonzero(is_changed)]
-    n_needed = changed_rows.rows_to_label(len(changed_ids), len(items), margin)
+    n_needed = rows_to_label(len(changed_ids), len(items), margin)
     result = ChangedRowsSwap(
         dimension=task.dimension,
         data_identity={"name": task.labels.name, "sha256": task.labels.sha256},
@@ -128,36 +135,28 @@ def _decide_by_gains(
     result: ChangedRowsSwap, gains: Vector, human: Vector, is_changed: Mask, items: Items
 ) -> ChangedRowsSwap:
     """Return the decision by the new judge's gains: 1 if only it is right, -1 if only the old."""
-    contributions, possible_contribution = changed_rows.gain_contributions(
-        gains, is_changed, items.document_ids
-    )
+    contributions, possible_contribution = gain_contributions(gains, is_changed, items.document_ids)
     interval = None
     if not np.isnan(contributions).any():
         interval = cautious_interval(contributions, possible_contribution, result.looks)
     outcome, clear_loss = swap_outcome(interval, result.margin), None
-    if outcome in ("better", "not worse") and (clear_loss := _find_clear_loss(gains, human)):
-        outcome = "undecided"
+    for word, label in (("fails", 0), ("passes", 1)):
+        n_gained, n_lost = (int((gains[human == label] == gain).sum()) for gain in (1, -1))
+        if outcome in ("better", "not worse") and is_clearly_worse(n_lost, n_gained):
+            outcome = "undecided"
+            clear_loss = {"word": word, "n_gained": n_gained, "n_lost": n_lost}
     return replace(
         result,
         outcome=outcome,
         difference=Difference(
             value=float(contributions.mean()), interval=interval, n_documents=contributions.size
         ),
-        sample_interval=changed_rows.interval_on_these_rows(gains, is_changed),
+        sample_interval=interval_on_these_rows(gains, is_changed),
         n_labelled=int((~np.isnan(gains[is_changed])).sum()),
         n_gained=int((gains == 1).sum()),
         n_lost=int((gains == -1).sum()),
         clear_loss=clear_loss,
     )
-
-
-def _find_clear_loss(gains: Vector, human: Vector) -> ClearLoss | None:
-    """Return the class of labels on which the new judge is clearly worse; None if there is none."""
-    for word, label in (("fails", 0), ("passes", 1)):
-        n_gained, n_lost = (int((gains[human == label] == gain).sum()) for gain in (1, -1))
-        if is_clearly_worse(n_lost, n_gained):
-            return ClearLoss(word=word, n_gained=n_gained, n_lost=n_lost)
-    return None
 
 
 def _read_labels(label_source: LabelSource, dimension: str) -> dict[str, float]:
@@ -184,3 +183,62 @@ def _write_rows(path: Path, task: Task, ids: Sequence[str]) -> None:
             "rows to label: name a file with the labels, or a new file"
         )
     write_atomically(path, lines, overwrite=True)
+
+
+def gain_contributions(
+    gain: ArrayLike, is_changed: Mask, document: ArrayLike
+) -> tuple[Vector, float]:
+    """Return the documents' contributions to the difference in accuracy, and their possible size.
+
+    `gain` is -1, 0 or 1 for labelled rows and NaN for others; gains of unchanged rows are ignored.
+    The mean of the contributions is the new judge's accuracy minus the old judge's; it is NaN if no
+    changed row has a label. `cautious_interval` takes the contributions and their possible size.
+    """
+    gains = np.asarray(gain, dtype=float)
+    document_codes = np.unique(np.asarray(document), return_inverse=True)[1]
+    is_labelled = is_changed & ~np.isnan(gains)
+    mean_gain = np.nan if is_changed.any() else 0.0
+    if is_labelled.any():
+        mean_gain = float(gains[is_labelled].mean())
+    excess_gain_by_row = np.where(is_labelled, gains - mean_gain, 0)
+    # Sums over each document: of rows, changed rows, labelled changed rows, and excess gains.
+    columns = np.ones(gains.size), is_changed, is_labelled, excess_gain_by_row
+    sums = (np.bincount(document_codes, column) for column in columns)
+    n_rows, n_changed, n_labelled, excess_gain_sums = sums
+    n_documents, n_labelled_in_all = n_rows.size, max(n_labelled.sum(), 1)
+    changed_share = n_changed.sum() / n_rows.sum()
+    contributions = (
+        changed_share * mean_gain
+        + n_documents / n_rows.sum() * mean_gain * (n_changed - changed_share * n_rows)
+        + changed_share * n_documents / n_labelled_in_all * excess_gain_sums
+    )
+    if not is_changed.any():
+        return contributions, n_documents * float(((n_rows / n_rows.sum()) ** 2).sum())
+    squared_label_shares = (n_labelled / n_labelled_in_all) ** 2
+    return contributions, float(changed_share * n_documents * squared_label_shares.sum())
+
+
+def interval_on_these_rows(gain: ArrayLike, is_changed: Mask) -> Interval | None:
+    """Return the 90 % interval for the difference in accuracy on exactly these rows.
+
+    The interval covers only one error: that of drawing changed rows for labelling. It is a single
+    point if all changed rows have a label. The interval is None if no changed row has a label. Two
+    made-up rows with the gains 1 and -1 are added, as `cautious_interval` explains.
+    """
+    gains = np.asarray(gain, dtype=float)
+    known_gains = gains[is_changed & ~np.isnan(gains)]
+    n_labelled, n_changed = known_gains.size, int(is_changed.sum())
+    if not n_labelled:
+        return None if n_changed else Interval(0.0, 0.0)
+    changed_share = float(is_changed.mean())
+    gain_sd = float(np.append(known_gains, [1, -1]).std(ddof=1))
+    error_factor = math.sqrt((1 - n_labelled / n_changed) / n_labelled)
+    quantile = student_quantile(n_labelled, confidence=0.95)
+    half_width = quantile * changed_share * gain_sd * error_factor
+    accuracy_difference = changed_share * float(known_gains.mean())
+    return Interval(accuracy_difference - half_width, accuracy_difference + half_width)
+
+
+def rows_to_label(n_changed: int, n_rows: int, margin: float) -> int:
+    """Return how many labels show in 80 % of cases that an equally good judge is no worse."""
+    return max(MIN_ROWS_TO_LABEL, math.ceil((MARGIN_IN_SE * n_changed / n_rows / margin) ** 2))

@@ -153,7 +153,6 @@ def read_own_scores(
 
 
 def _number_by_word(value_by_word: WordValues, is_pairwise: bool) -> dict[str, float]:
-    """Return the score that each word stands for."""
     margin_by_vote = MARGIN_OF_VOTE if is_pairwise else {}
     number_by_word = {vote.casefold(): margin for vote, margin in margin_by_vote.items()}
     for word, value in value_by_word.items():

@@ -1,7 +1,7 @@
 """Verify one judge: its figures, what else moves its scores, and the lowest figures to accept."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from math import comb
 
@@ -17,27 +17,10 @@ from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import ScoredItems, TuningOverlap
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Correlation, Level, correlation
-from optimize.statistics.floor import (
-    FloorOutcome,
-    check_floor,
-    interval_for_looks,
-)
 from optimize.statistics.intervals import Interval, IntervalEstimate
-from optimize.statistics.verdict_rates import Rate
 
-# The influence of length or position on scores is reported if it is at least this large.
-MIN_ASSOCIATION = 0.1
 # The result lists at most this many false passes and this many false alarms; a report lists all.
 MAX_MISSES_SHOWN = 3
-
-
-def exceeds_people(judge_rho: float, interval: Interval | None, people_rho: float = 0.0) -> bool:
-    """Return whether a figure of the judge, such as its rho with length, clearly exceeds people's.
-
-    `interval` is the interval of the difference between both figures.
-    """
-    is_large = abs(judge_rho - people_rho) >= MIN_ASSOCIATION and abs(judge_rho) > abs(people_rho)
-    return is_large and interval is not None and (interval.low > 0 or interval.high < 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,28 +93,13 @@ def _length_association(scored_items: ScoredItems) -> LengthAssociation | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedFloor:
-    """A floor that the user set, and the judge's figure, with an interval that holds at all looks.
-
-    `name` is a key of `FLOOR_FIGURES`.
-    """
-
-    name: str
-    floor: float
-    figure: Correlation | Rate
-
-    @property
-    def outcome(self) -> FloorOutcome:
-        return check_floor(self.figure.interval, self.floor)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
     """One judge compared with people's labels.
 
     `rho_on_tuned_rows` is the rho on the rows that the judge was tuned on, if these were left out.
-    The figures in `floors` have intervals that hold at each of `looks` looks at growing labels.
+    `floors` are the lowest figures that the user accepts, by their names in `FLOOR_FIGURES`. They
+    are checked at each of `looks` looks at growing labels.
     """
 
     judge: str
@@ -146,7 +114,7 @@ class Verification:
     misses: Sequence[Miss] | None = None
     verdict_words: tuple[str, str] | None = field(metadata={"json": "words"})
     looks: int = 1
-    floors: Sequence[CheckedFloor] = ()
+    floors: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def from_scores(cls, scored_items: ScoredItems, figure_rows: ScoredItems) -> "Verification":
@@ -169,15 +137,3 @@ class Verification:
             misses=misses,
             verdict_words=scored_items.labels.words.get(scored_items.dimension),
         )
-
-    def with_floors(self, floors: Mapping[str, float], looks: int) -> "Verification":
-        """Return the result with the floors that the user set, which the figures are checked by."""
-        figure_by_name: dict[str, Correlation | Rate] = {"spearman": self.scorecard.rho}
-        if verdict_figures := self.scorecard.verdict_figures:
-            figure_by_name |= {"tpr": verdict_figures.judge.tpr, "tnr": verdict_figures.judge.tnr}
-        checked_floors = []
-        for name, floor in floors.items():
-            figure = figure_by_name[name]
-            figure = replace(figure, interval=interval_for_looks(figure, looks))
-            checked_floors.append(CheckedFloor(name, floor, figure))
-        return replace(self, floors=checked_floors, looks=looks)

@@ -126,7 +126,6 @@ def _tuning_texts(task: Task, items: Items, words: VerdictWords) -> tuple[str, s
 
 
 def _contrast_text(items: Items) -> str:
-    """Return in how many documents people give different labels to different outputs."""
     n_documents = len(items.documents)
     n_single_output = sum(rows.size == 1 for rows in items.rows_by_document.values())
     if n_single_output == n_documents:

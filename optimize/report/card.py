@@ -142,9 +142,15 @@ def recommendation(
 
 
 def _quality_texts(scorecard: Scorecard) -> tuple[str, str]:
-    """Return what a judge does well, and a clause that compares it with people, which may be ""."""
-    if scorecard.verdict_figures:
-        return _verdict_quality_texts(scorecard.verdict_figures)
+    """Return what a judge does well, and a clause on its errors or on people, which may be ""."""
+    if figures := scorecard.verdict_figures:
+        miss_share, alarm_share = 1 - figures.judge.tnr.value, 1 - figures.judge.tpr.value
+        error_text = f"misses {share_text(miss_share)} of the fails"
+        if alarm_share > miss_share:
+            error_text = f"fails {share_text(alarm_share)} of the passes"
+        conjunction = "but" if max(miss_share, alarm_share) else "and"
+        strength = f"It is better than always saying {figures.constant_verdict}"
+        return strength, f", {conjunction} it {error_text}"
     if scorecard.is_pairwise:
         accuracy_text = _pairs_tile(scorecard).figure_text
         return f"It decides {accuracy_text} of pairs as people do, more than a coin's 50%", ""
@@ -158,17 +164,6 @@ def _quality_texts(scorecard: Scorecard) -> tuple[str, str]:
     if gap.low > 0:
         return strength, ", and orders outputs better than one annotator"
     return strength, ", and perhaps orders outputs as well as one annotator"
-
-
-def _verdict_quality_texts(figures: VerdictFigures) -> tuple[str, str]:
-    """Return what a judge of pass or fail does well, and its more frequent kind of error."""
-    miss_share, alarm_share = 1 - figures.judge.tnr.value, 1 - figures.judge.tpr.value
-    error_text = f"misses {share_text(miss_share)} of the fails"
-    if alarm_share > miss_share:
-        error_text = f"fails {share_text(alarm_share)} of the passes"
-    conjunction = "but" if max(miss_share, alarm_share) else "and"
-    strength = f"It is better than always saying {figures.constant_verdict}"
-    return strength, f", {conjunction} it {error_text}"
 
 
 def main_tiles(scorecard: Scorecard) -> list[Tile]:
@@ -216,7 +211,6 @@ def _rho_tile(scorecard: Scorecard) -> Tile:
 
 
 def _verdict_tiles(scorecard: Scorecard, figures: VerdictFigures) -> Iterator[Tile]:
-    """Yield the share of fails caught, the share of false alarms, and the accuracy."""
     judge, confusion = figures.judge, figures.judge.confusion
     misses_note = f"it misses {confusion['fail_pass']:,} of {count_text(judge.tnr.n, 'fail')}"
     yield Tile("Fails caught (TNR)", judge.tnr, misses_note, is_share=True)

@@ -102,7 +102,6 @@ def _system_charts(scored_items: ScoredItems) -> list[DotChart]:
 def _dot_chart(
     scored_items: ScoredItems, human: Vector, judge: Vector, names: Sequence[str], caption: str
 ) -> DotChart:
-    """Return a chart with a dot for each name, at the values of people and of the judge."""
     x_values, y_values = human, judge
     has_diagonal = scored_items.has_verdicts or scored_items.is_within_scale
     if has_diagonal:

@@ -53,7 +53,6 @@ def comparison_answer(result: JudgeComparison) -> ReportAnswer:
 
 
 def _figure_tables(result: JudgeComparison) -> list[ReportTable]:
-    """Return a table of figures and prices, and for judges of pass or fail a table of rates."""
     rows, rate_rows = list[Sequence[str]](), list[Sequence[str]]()
     text_of_best = "best" if len(result.judges) > 1 else ""
     for judge in result.judges:

@@ -22,6 +22,7 @@ from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import RowWriter
 from judges.tables.problems import count_text
 from judges.terminal import escape_invisible
+from optimize.figures.as_json import JsonObject
 from optimize.figures.as_text import number_text
 from optimize.figures.by_judge import ByJudge
 from optimize.items import DataCounts
@@ -40,7 +41,6 @@ from optimize.report.tuning import tuning_answer
 from optimize.report.verification import MISSES_FILE, verification_answer
 
 NamedTexts = Sequence[tuple[str, str]]
-MissesByKind = Mapping[MissKind, Sequence[Miss]]
 # A page shows at most this many failures, characters of a failure's reason, demonstrations, and
 # characters of a text.
 MAX_FAILURES, MAX_REASON, MAX_DEMOS, MAX_TEXT = 20, 300, 5, 1500
@@ -124,12 +124,10 @@ def write_run(
     """Write the page on a tuning run; `scored_items` are the test outputs with their scores."""
     answer = tuning_answer(result, str(path.parent))
     figures = _figures_section(answer, result.scorecard, scored_items, _probe_table(probes))
-    misses_by_kind = find_misses(scored_items)
-    if scored_items.has_verdicts:
-        # The page is written after the misses, because its file marks the end of a run.
-        _write_misses(path.with_name(MISSES_FILE), misses_by_kind)
+    # The page is written after the misses, because its file marks the end of a run.
+    groups = _write_misses(path.with_name(MISSES_FILE), scored_items)
     sections = [figures, _prompt_section(result, prompts), source_section(result.data_counts)]
-    write_page(path, answer, sections, _miss_groups(misses_by_kind))
+    write_page(path, answer, sections, groups)
 
 
 def write_verification(path: Path, result: Verification, scored_items: ScoredItems) -> None:
@@ -139,38 +137,33 @@ def write_verification(path: Path, result: Verification, scored_items: ScoredIte
     caption = f"Every level and coefficient. {card.unweighted_sentence(counts)}"
     correlation_table = ReportTable(("level and coefficient",), rows, caption)
     figures = _figures_section(answer, scorecard, scored_items, correlation_table)
-    misses_by_kind = find_misses(scored_items)
-    if scored_items.has_verdicts:
-        # The table of misses is named after the page, so that it never replaces a run's misses.csv.
-        _write_misses(path.with_suffix(f".{MISSES_FILE}"), misses_by_kind)
-    sections = [figures, source_section(counts)]
-    write_page(path, answer, sections, _miss_groups(misses_by_kind))
+    # The table of misses is named after the page, so that it never replaces a run's misses.csv.
+    groups = _write_misses(path.with_suffix(f".{MISSES_FILE}"), scored_items)
+    write_page(path, answer, [figures, source_section(counts)], groups)
 
 
 def _figures_section(
     answer: ReportAnswer, scorecard: Scorecard | None, scored_items: ScoredItems, table: ReportTable
 ) -> Section:
-    """Return the section of figures: the answer's facts and tables, one more table, and charts."""
     facts = [*answer.facts, *card.annotator_facts(scorecard, scored_items.labels.n_tied)]
     tables = [*answer.tables, count_table(scored_items), table, _failure_table(scored_items)]
     return Section(title="Figures", facts=facts, charts=dot_charts(scored_items), tables=tables)
 
 
-def _write_misses(path: Path, misses_by_kind: MissesByKind) -> None:
-    rows = [miss.to_json() for miss in chain(*misses_by_kind.values())]
-    columns = list(dict.fromkeys([*MISS_COLUMNS, *chain(*rows)]))
-    with RowWriter(path, columns=columns) as writer:
-        for row in rows:
-            writer.write(row)
-
-
-def _miss_groups(misses_by_kind: MissesByKind) -> list[MissGroup]:
-    groups = []
-    for kind, misses in misses_by_kind.items():
+def _write_misses(path: Path, scored_items: ScoredItems) -> list[MissGroup]:
+    """Return the misses by kind; those of a judge of pass or fail are also written as a table."""
+    groups, rows = [], list[JsonObject]()
+    for kind, misses in find_misses(scored_items).items():
         kind_title, caption = KIND_TITLES[kind]
-        unit_noun = "pair" if kind == "wrong side" else "output"
+        unit_noun = "pair" if scored_items.is_pairwise else "output"
         title = f"{kind_title}: {count_text(len(misses), unit_noun)}"
         groups.append(MissGroup(title=title, caption=caption if misses else "", misses=misses))
+        rows += [miss.to_json() for miss in misses]
+    if scored_items.has_verdicts:
+        columns = list(dict.fromkeys([*MISS_COLUMNS, *chain(*rows)]))
+        with RowWriter(path, columns=columns) as writer:
+            for row in rows:
+                writer.write(row)
     return groups
 
 
@@ -215,7 +208,6 @@ def _failure_table(scored_items: ScoredItems) -> ReportTable:
 
 
 def _prompt_section(result: TuningResult, prompts: ByJudge[Prompt]) -> Section:
-    """Return the section on the prompt that ships: its changes, demonstrations and questions."""
     untuned, tuned, shipped = prompts.untuned, prompts.tuned, prompts.for_judge(result.shipped)
     marked_text = sentence_difference(untuned.instruction, shipped.instruction)
     change_text = "sentences that tuning deleted are struck through, new ones are marked"

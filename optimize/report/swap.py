@@ -15,12 +15,11 @@ from optimize.figures.as_text import (
     number_text,
     short_name,
 )
-from optimize.measuring.changed_swap import ChangedRowsSwap
+from optimize.measuring.changed_swap import MIN_ROWS_TO_LABEL, ChangedRowsSwap
 from optimize.measuring.swap import MAX_CHANGED_ROWS, SwapResult
 from optimize.report.answer import MAX_VERIFY_LINES, Fact, ReportAnswer, Tile, miss_line
 from optimize.report.card import LOOKS_ADVICE, measured_sentence, tuning_warnings
 from optimize.report.page import MissGroup, Section, source_section, write_page
-from optimize.statistics.changed_rows import MIN_ROWS_TO_LABEL
 from optimize.statistics.floor import round_up_to_two_digits
 
 # The terminal shows at most this many of the rows on which two judges differ.
@@ -56,9 +55,9 @@ def decision_sentence(result: SwapResult | ChangedRowsSwap) -> str:
         return "no changed output has a label yet"
     if isinstance(result, ChangedRowsSwap) and (loss := result.clear_loss):
         return (
-            f"{new} is clearly worse on {loss.word}: of the labelled {loss.word}, {loss.n_lost:,} "
-            f"are right only by {old}, {loss.n_gained:,} only by {new}. To decide about balanced "
-            "accuracy, label outputs at random and leave out --changed."
+            f"{new} is clearly worse on {loss['word']}: of the labelled {loss['word']}, "
+            f"{loss['n_lost']:,} are right only by {old}, {loss['n_gained']:,} only by {new}. To "
+            "decide about balanced accuracy, label outputs at random and leave out --changed."
         )
     by_more, loss_text = f"by more than {result.margin:g}", f"worse by {result.margin:g}"
     # What is claimed of the new judge, and of which judges the claim would be wrong.
@@ -197,7 +196,6 @@ def swap_answer(result: SwapResult) -> ReportAnswer:
 
 
 def _changes_sentence(result: SwapResult, new_name: str, old_name: str) -> str:
-    """Return on how many outputs or pairs judges differ, and with which judge people agree."""
     n_changed, scorecard = result.n_changed, result.comparison.scorecard
     if not n_changed:
         unit = scorecard.unit

@@ -69,7 +69,6 @@ def tuning_answer(result: TuningResult, folder: str = "FOLDER") -> ReportAnswer:
 
 
 def _tuning_facts(result: TuningResult) -> Iterator[Fact]:
-    """Yield the questions of the judge that ships, and whether new systems were held out."""
     if result.answers and result.shipped == "tuned":
         *question_texts, own_text = [f"{one.name} ({one.share:.0%})" for one in result.answers]
         yield "Asks", f"{', '.join(question_texts)}, in addition to its own {own_text}."
@@ -78,7 +77,6 @@ def _tuning_facts(result: TuningResult) -> Iterator[Fact]:
 
 
 def _split_table(result: TuningResult) -> ReportTable:
-    """Return a table of the figures of the untuned and the tuned judge on held-out labels."""
     caption, rows = "Both judges on labels that tuning did not use.", list[tuple[str, ...]]()
     if not result.has_verdicts:
         for split_name, split in result.splits.items():
@@ -139,7 +137,6 @@ def _gain_meaning(test: SplitResult, documents_text: str) -> str:
 
 
 def _cost_text(result: TuningResult) -> str:
-    """Return sentences on the cost and calls of the run, and on the price of 1,000 rows."""
     calls_text = count_text(result.lm_calls, "judge call")
     if result.proposer_calls:
         calls_text += f" and {count_text(result.proposer_calls, 'proposal')}"

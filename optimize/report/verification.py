@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
 
@@ -16,19 +17,28 @@ from optimize.figures.as_text import (
     share_text,
 )
 from optimize.inputs.flags import FLOOR_FIGURES
+from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.verification import (
     Associations,
-    CheckedFloor,
     Verification,
-    exceeds_people,
 )
 from optimize.report import card
 from optimize.report.answer import MAX_VERIFY_LINES, Fact, ReportAnswer, fact_lines, miss_line
 from optimize.search.problem import MAX_FAILED_SHARE
-from optimize.statistics.floor import FloorOutcome, labels_to_add
+from optimize.statistics.correlations import Correlation
+from optimize.statistics.floor import (
+    FloorOutcome,
+    check_floor,
+    interval_for_looks,
+    labels_to_add,
+)
+from optimize.statistics.intervals import Interval
+from optimize.statistics.verdict_rates import Rate
 
 # The table of all misses of a judge of pass or fail, in the folder of its page.
 MISSES_FILE = "misses.csv"
+# The influence of length or position on scores is reported if it is at least this large.
+MIN_ASSOCIATION = 0.1
 
 
 def verification_json(result: Verification) -> JsonObject:
@@ -59,21 +69,22 @@ def floor_outcome(result: Verification) -> FloorOutcome | None:
 
 def floor_texts(result: Verification) -> dict[FloorOutcome, list[str]]:
     """Return a text for each floor, and for each other reason to fail, by outcome; worst first."""
-    reasons = [*_reasons_to_fail(result)]
+    scorecard, reasons = result.scorecard, [*_reasons_to_fail(result)]
     texts: dict[FloorOutcome, list[str]] = {"falls short": reasons, "undecided": [], "holds": []}
-    for checked in () if result.scorecard.has_same_scores else result.floors:
-        figure, (figure_name, counted_label, _) = checked.figure, FLOOR_FIGURES[checked.name]
-        text = f"{figure_name} undefined"
+    for name, floor in result.floors.items() if not scorecard.has_same_scores else ():
+        figure_name, counted_label, _ = FLOOR_FIGURES[name]
+        figure: Correlation | Rate = scorecard.rho
+        if scorecard.verdict_figures and counted_label:
+            figure = getattr(scorecard.verdict_figures.judge, name)
+        figure = replace(figure, interval=interval_for_looks(figure, result.looks))
+        outcome, text = check_floor(figure.interval, floor), f"{figure_name} undefined"
         if not math.isnan(figure.value):
             ends_text = f"{interval_text(figure.interval)}{looks_text(result.looks)}"
             text = f"{figure_name} {figure.value:.4f} {ends_text}"
-        if checked.outcome == "holds":
-            text += f" >= {checked.floor:g}"
-        else:
-            text += f", --min-{checked.name} {checked.floor:g}"
-        if checked.outcome == "undecided":
-            text += f": {_labels_to_add_text(result, checked, counted_label)}"
-        texts[checked.outcome].append(text)
+        text += f" >= {floor:g}" if outcome == "holds" else f", --min-{name} {floor:g}"
+        if outcome == "undecided":
+            text += f": {_labels_to_add_text(scorecard, figure, counted_label, floor)}"
+        texts[outcome].append(text)
     return texts
 
 
@@ -95,13 +106,15 @@ def _reasons_to_fail(result: Verification) -> Iterator[str]:
         yield "outputs that people order all get the same score"
 
 
-def _labels_to_add_text(result: Verification, checked: CheckedFloor, counted_label: str) -> str:
+def _labels_to_add_text(
+    scorecard: Scorecard, figure: Correlation | Rate, counted_label: str, floor: float
+) -> str:
     """Return how many more labels would decide about the floor, if the figure stays the same."""
-    verdict_figures = result.scorecard.verdict_figures
-    n_missing = verdict_figures.judge.n_missing_labels if verdict_figures else {}
+    figures = scorecard.verdict_figures
+    n_missing = figures.judge.n_missing_labels if figures else {}
     if n_for_interval := n_missing.get(counted_label):
         return f"{count_text(n_for_interval, f'more {counted_label}')} would give an interval"
-    if n_to_add := labels_to_add(checked.figure, checked.floor):
+    if n_to_add := labels_to_add(figure, floor):
         labels_text = count_text(n_to_add, f"more {counted_label or 'document'}")
         return f"about {labels_text} would decide, if the judge does as well on them"
     return f"label more {VERDICT_PLURALS.get(counted_label, 'documents')}"
@@ -167,16 +180,21 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
 
 
 def _association_warnings(associations: Associations) -> Iterator[Fact]:
-    """Yield warnings if scores depend on length or position more than people's labels do."""
     length, position = associations.length, associations.position_bias
-    if length and exceeds_people(length.judge_rho, length.interval, length.people_rho):
+    if length and _exceeds(length.judge_rho, length.people_rho, length.interval):
         own_rho = number_text(length.judge_rho, signed=True)
         people_rho = number_text(length.people_rho, signed=True)
         finding = "The judge's scores follow length more than people's labels do"
         yield "Length", f"{finding}: rho {own_rho} against {people_rho}."
-    if position and exceeds_people(position.value, position.interval):
+    if position and _exceeds(position.value, 0, position.interval):
         side, share = "first" if position.value > 0 else "second", (1 + abs(position.value)) / 2
         yield "Order", f"It prefers the output shown {side} in {share:.0%} of cases (a coin: 50%)."
+
+
+def _exceeds(value: float, reference: float, difference_interval: Interval | None) -> bool:
+    """Return whether a judge's figure, such as its rho with length, clearly exceeds another."""
+    is_large = abs(value - reference) >= MIN_ASSOCIATION and abs(value) > abs(reference)
+    return is_large and difference_interval is not None and 0 not in difference_interval
 
 
 def verification_step(result: Verification, obstacle: card.Obstacle | None) -> str:

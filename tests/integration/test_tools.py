@@ -20,7 +20,7 @@ from tool_cases import JUDGE, ROWS, SCORES
 import data
 import judges
 from judges.integrations import deepeval_metric, evaluation_events, inspect_scorer, mlflow_scorer
-from optimize.measuring.tool_results import read_tool_results
+from optimize.measuring.exports import read_tool_results
 
 BLANK = [{**ROWS[0], "summary": " "}]
 LABELS = data.read_labels(

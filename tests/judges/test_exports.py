@@ -10,9 +10,8 @@ import pytest
 from files import write_jsonl
 
 import data
-from optimize.measuring.exports import Tool
+from optimize.measuring.exports import Tool, read_tool_results
 from optimize.measuring.recorded import RecordingError
-from optimize.measuring.tool_results import read_tool_results
 
 THREE = (1, 2, 3)
 

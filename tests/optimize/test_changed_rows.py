@@ -18,7 +18,7 @@ import judges
 from judges.definition import make_dimension
 from judges.frozen import texts_digest
 from judges.labels.readers import read_items
-from optimize.statistics.changed_rows import (
+from optimize.measuring.changed_swap import (
     gain_contributions,
     interval_on_these_rows,
     rows_to_label,
