@@ -213,8 +213,6 @@ class Columns:
     A column's name may also be a path `a.b`, for the key `b` of the objects in the column `a`.
 
     Attributes:
-        table: The table.
-        options: The user's choices, such as which columns hold what.
         by_name: Maps each NAME of the user's `--map NAME=COLUMN` to the columns, by exact name.
         mapped: All columns that the user names with `--map`.
         column: Returns a column by its name or path, with its cells.

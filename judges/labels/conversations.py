@@ -30,10 +30,6 @@ _ROLE_KEYS, _CONTENT_KEYS = ("role", "from", "speaker"), ("content", "value", "t
 _TOOL_CALL_KEYS = ("tool_calls", "function_call")
 _INDENTED_NEWLINE, _MAX_CHARACTERS = "\n    ", 20_000
 _OMISSION_END = " characters left out ...] "
-_SINGLE_MESSAGES_NOTE = (
-    "each row is one message, which is judged by itself; for a conversation write one row with a "
-    'list of messages, such as [{"role": "user", "content": "..."}], in `messages`'
-)
 # One turn of a conversation: its speaker, such as `User` or `Assistant calls`, and its text.
 Turn = tuple[str, str]
 
@@ -182,8 +178,6 @@ def _chat_texts(cells: Mapping[str, object], conversations: Mapping[str, list[Tu
 def table_with_texts(table: "Table", options: "ReadOptions", notes: list[str]) -> "Table":
     """Return the table with texts in place of conversations; note which turns are judged."""
     chat_columns = [column for column in table.columns if any(_turns_in(table, column))]
-    if not chat_columns and {"role", "content"} <= {*table.columns}:
-        notes.append(_SINGLE_MESSAGES_NOTE)
     if not chat_columns:
         return table
     read_columns, text_names, judged_note = _choose_texts(table, chat_columns, options)

@@ -173,7 +173,8 @@ class RatingReader:
     def reversal_text(self) -> str:
         """How the user can reverse the column's numbers: with a flag --values, or in the file."""
         number_by_text = {normalize_word(cell.value): cell.number for cell in self._plain_numbers}
-        if not self._kinds <= {NUMBER, MISSING} or len(number_by_text) > _MAX_REVERSED_RATINGS:
+        has_only_numbers = NUMBER in self._kinds and self._kinds <= {NUMBER, MISSING}
+        if not has_only_numbers or len(number_by_text) > _MAX_REVERSED_RATINGS:
             return " in the file"
         lowest_plus_highest = min(number_by_text.values()) + max(number_by_text.values())
         meanings = [

@@ -8,7 +8,7 @@ import itertools
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -97,6 +97,7 @@ def read_ratings(roles: Roles, problems: Problems) -> TableRatings:
     verdict_words: dict[str, tuple[str, str]] = {}
     for dimension, cells in cells_by_dimension.items():
         reader = _make_reader(roles, dimension, [cell.value for cell in cells])
+        ratings_by_annotator: dict[str, list[float]] = defaultdict(list)
         for cell in cells:
             with problems.collect(line=cell.line, field=cell.column):
                 rating = reader.read(cell.value, roles.options.scale_of(dimension))
@@ -104,12 +105,13 @@ def read_ratings(roles: Roles, problems: Problems) -> TableRatings:
                     rating_by_annotator = ratings_by_output[cell.output_id][dimension]
                     annotator = _annotator_name(roles, cell, rating_by_annotator)
                     rating_by_annotator[annotator] = rating
+                    ratings_by_annotator[str(annotator)].append(rating)
         problems.notes += (f"{dimension}: {note}" for note in reader.notes())
         names = (dimension, *roles.ratings.get(dimension, ()))
         _check_scale_direction(roles.options.value_by_word, names, reader, problems)
         if words := reader.words_for_1_and_0:
             verdict_words[dimension] = words
-        _check_one_scale(dimension, ratings_by_output.values(), problems)
+        _check_scales(dimension, ratings_by_annotator, problems)
     if roles.has_row_per_annotator:
         # Sort the ratings by annotator, so that the order of the rows has no effect.
         for ratings in ratings_by_output.values():
@@ -133,22 +135,16 @@ def _annotator_name(roles: Roles, cell: RatingCell, ratings: RatingsByAnnotator)
     return cell.annotator or next(number for number in numbers if number not in ratings)
 
 
-def _check_one_scale(
-    dimension: str, all_ratings: Iterable[RatingsByDimension], problems: Problems
+def _check_scales(
+    dimension: str, ratings_by_annotator: Mapping[str, list[float]], problems: Problems
 ) -> None:
     """Add a note if one annotator's highest rating far exceeds another's, as on another scale."""
-    ratings_by_annotator: dict[str, list[float]] = defaultdict(list)
-    for ratings in all_ratings:
-        for annotator, rating in ratings.get(dimension, {}).items():
-            ratings_by_annotator[str(annotator)].append(rating)
     highest_ratings = sorted(
         (max(ratings), annotator)
         for annotator, ratings in ratings_by_annotator.items()
         if len(ratings) >= _MIN_RATINGS_FOR_SCALE
-    )
-    if len(highest_ratings) < 2:
-        return
-    (low, low_name), *_, (high, high_name) = highest_ratings
+    ) or [(0.0, "")]
+    (low, low_name), (high, high_name) = highest_ratings[0], highest_ratings[-1]
     if 0 < _MAX_SCALE_RATIO * low < high:
         problems.notes.append(
             f"{dimension}: the highest rating by {excerpt(low_name)} is {low:g}, and by "

@@ -64,20 +64,15 @@ class Roles:
     """What each column of a table holds, as far as its name and its cells tell.
 
     Attributes:
-        columns: The table's columns.
         names: The roles of columns other than texts and comments: `id`, `group` and so on.
-        responses: The columns of a pair's two outputs; None if no two columns are such columns.
         hold_pairs: Whether the columns are those of pairs: two outputs, and votes or no ratings.
         are_pairs: Whether each row is read as a pair.
-        ratings: Maps each dimension to its columns of ratings: one, or one for each annotator. For
-            pairs, `votes` is mapped to the columns of votes. Columns of objects are left out.
+        ratings: Maps each dimension, or `votes`, to its columns: one, or one for each annotator.
         label_columns: The columns with a rating or a vote in each cell.
         comments: The columns of people's comments on their labels.
         texts: Maps the name of each text to its column.
         certain_columns: The columns that the user or their names call texts.
         id_by_number: Maps the number of each row to the id of its output or pair.
-        problems: What is wrong with the columns.
-        notes: Sentences on how the columns were read.
     """
 
     columns: Columns
@@ -109,9 +104,7 @@ class Roles:
     @property
     def ids_are_numbers(self) -> bool:
         """Whether the rows' numbers are the ids: the user says id=#row, or no column holds ids."""
-        if "id" in self.columns.by_name:
-            return self.columns.by_name["id"] == (ROW_NUMBER_COLUMN,)
-        return not self.columns.is_long and self.columns.find("id") is None
+        return self.columns.find("id") is None
 
     @property
     def has_row_per_annotator(self) -> bool:

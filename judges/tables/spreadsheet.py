@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dspy_judges import bounds
-from judges.tables.encoding import open_text
 from judges.tables.problems import Problems, UnreadableError, check_unique, count_text, excerpt
-from judges.tables.text import TableRow, is_blank, without_apostrophe
+from judges.tables.text import TableRow, is_blank, open_text, without_apostrophe
 
 # The number of rows that are searched for the header.
 _MAX_SEARCHED_ROWS = 20

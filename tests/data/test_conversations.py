@@ -93,11 +93,6 @@ def test_a_missing_conversation_is_not_replaced_by_another():
         data.read_labels(rows)
 
 
-def test_rows_of_single_messages_are_told():
-    rows = [{"role": "user", "content": f"Why {n}?", "label": n} for n in (0, 1)]
-    assert "each row is one message" in data.read_labels(rows).notes[0]
-
-
 def test_an_output_beside_the_conversation_is_the_one_that_is_judged():
     row = {"messages": [USER, REPLY, USER], "response": "Gone.", "label": 1}
     labelled = data.read_labels([row, {**row, "response": "Here.", "label": 0}])
