@@ -125,7 +125,7 @@ def _read_scale(
 
 def make_dimension(
     name: str, answers: Sequence[int | str], texts: Sequence[str], definition: str = ""
-) -> Dimension:
+) -> Subject:
     """Return a dimension for labels that have no definition.
 
     `answers` are two words, the good one first, or the lowest and the highest rating. `texts` are
@@ -133,24 +133,20 @@ def make_dimension(
     """
     subject_phrase = f'the {texts[-1].replace("_", " ")} on "{name.replace("_", " ")}"'
     task_phrase = f"decide how people would judge {subject_phrase}: {answers[0]} or {answers[1]}"
-    dimension = Definition(
+    return Definition(
         name=name,
         definition=definition or f"how people judge {subject_phrase}",
         inputs=[*texts],
         scale=[*map(str, answers)],
         instruction=None if definition else f"Read closely what you are given, and {task_phrase}.",
     ).subject()
-    assert isinstance(dimension, Dimension)
-    return dimension
 
 
 def make_comparison(
     name: str, texts: Sequence[str], candidate: str, definition: str = ""
-) -> Comparison:
+) -> Subject:
     """Return a comparison for labels that have no definition."""
     choice_phrase = f"which {candidate.replace('_', ' ')} people would prefer"
     meaning = definition or f'{choice_phrase} on "{name.replace("_", " ")}"'
     entry = Definition(name=name, definition=meaning, inputs=[*texts], candidate=candidate)
-    comparison = entry.subject()
-    assert isinstance(comparison, Comparison)
-    return comparison
+    return entry.subject()
