@@ -37,7 +37,7 @@ def test_no_module_of_the_users_hides_the_console_script(line, here):
     assert process.stdout
 
 
-@pytest.mark.parametrize("word", "plan verify compare panel estimate".split())
+@pytest.mark.parametrize("word", ["plan", "verify", "compare", "panel", "estimate"])
 def test_no_module_of_the_users_hides_a_library_of_a_command(word, here):
     for name in ("numpy.py", "msgspec.py"):
         (here / name).write_text("raise RuntimeError('a module of the user')\n")

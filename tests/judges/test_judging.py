@@ -142,10 +142,3 @@ def test_a_repetition_over_budget_costs_no_other_row_its_score():
         results.extend(Judge.of(FLUENCY).with_plan(ONE_REPLY_PLAN).judge_rows(rows, client))
     assert [result.failure is None for result in results] == [n != 2 for n in range(10)]
     assert "the budget of 10 calls is spent" in results[2].failure
-
-
-def test_samples_of_a_mean_are_drawn_anew_from_the_same_prompt():
-    model, plan = Model(stubborn("4")), SamplingPlan(kind="mean", samples=2, temperature=1.0)
-    (result,) = judge_all(FLUENCY, model, {"summary": "s"}, plan=plan)
-    assert result.failure is not None
-    assert len(model.prompts) == 1

@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
 import pytest
 from judge_cases import COHERENCE, RELEVANCE, TLDR_CONCISE, reprompt
 from refusals import refuses
@@ -48,15 +47,6 @@ def test_a_panels_score_is_the_weighted_mean_of_its_members():
     failure: Any = PANEL.combine([Judgement(score=2.0), Judgement.failed("no reply")])
     assert failure.failure == "member coherence: no reply"
     assert math.isnan(failure.score)
-
-
-def test_frozen_it_scores_row_by_row_and_in_batches_the_same(tmp_path):
-    panel: Any = load(PANEL.save(tmp_path / "judge.json"))
-    assert panel == PANEL
-    alone = [panel(**row).score for row in ROWS]
-    assert alone == list(panel.score(pd.DataFrame(ROWS)))
-    assert alone == [one.score for one in PANEL.judge_all(ROWS)]
-    assert len(set(alone)) == len(ROWS)
 
 
 REFUSED = [

@@ -167,21 +167,6 @@ def test_a_pairs_answers_are_weighed_in_both_orders():
 
 
 CHOICES = PLAIN.prompt.choices
-PARTS = st.lists(st.floats(0, 1e3), min_size=3, max_size=3).filter(lambda parts: sum(parts) > 1e-3)
-
-
-@given(PARTS, st.tuples(st.floats(0, 1), st.floats(1, 3), st.floats(1, 5)))
-def test_a_score_never_leaves_the_scale(parts, numbers):
-    # Each part of the span from 1 to 5 belongs to one answer, whose range is 1, 2 or 4.
-    names, spans, lows = ("deadline", "tone", "rating"), (1, 2, 4), (0, 1, 1)
-    slopes = [4 * part / sum(parts) / span for part, span in zip(parts, spans, strict=True)]
-    intercept = 1 - math.fsum(slope * low for slope, low in zip(slopes, lows, strict=True))
-    weights = AnswerWeights(intercept=intercept, slopes=dict(zip(names, slopes, strict=True)))
-    assert replace(PLAIN, weights=weights).weights == weights
-    score = weights.score(dict(zip(names, numbers, strict=True)))
-    assert 1 - 1e-6 <= score <= 5 + 1e-6
-    shares = weights.shares(CHOICES)
-    assert shares == pytest.approx(dict(zip(names, (p / sum(parts) for p in parts), strict=True)))
 
 
 def test_the_decisive_answer_moved_the_score_furthest():
