@@ -59,10 +59,10 @@ class Sender:
     def __init__(
         self, model: Model, account: Account, concurrency: int, timeout: float, *, keep_going: bool
     ) -> None:
-        self._model, self._account, self._store = model, account, account.budget.store
+        self._model, self._account = model, account
         self._timeout, self._keep_going = timeout, keep_going
         self._throttle, self._booking_lock = Throttle(concurrency), asyncio.Lock()
-        # The number of answers so far, and the number of requests given up since the last answer.
+        # Requests that were answered or refused so far, and requests given up since the last one.
         self._n_answered = self._n_given_up = 0
 
     async def send(self, request: KeyedRequest) -> Completion:
@@ -108,9 +108,9 @@ class Sender:
             request.run_state.n_in_flight += 1
             outcome: Completion | ModelError = TransientError("cancelled", may_be_billed=True)
             try:
-                if self._store is not None:
+                if (store := self._account.budget.store) is not None:
                     await asyncio.sleep(0)  # one commit covers all requests booked now
-                    self._store.commit()
+                    store.commit()
                 async with asyncio.timeout(self._timeout):
                     outcome = await self._model.complete(request.messages, request.sampling)
             except TimeoutError:
