@@ -89,7 +89,6 @@ def parser() -> Parser:
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Run `dspy-judges tune` with these arguments; returns the exit code."""
     return run_and_print(parser(), arguments, _tune)
 
 

@@ -1,5 +1,6 @@
 """The command `check`: print what a label file holds and what is wrong with it."""
 
+import shlex
 import textwrap
 from argparse import Namespace
 from collections import Counter
@@ -9,31 +10,39 @@ from dataclasses import asdict, replace
 from itertools import chain, filterfalse
 from pathlib import Path
 
+from dspy_judges.errors import JudgesError
+from judges import catalog
 from judges.cli.flags import READING_FLAGS, Parser, add_flags
 from judges.labels.cells import without_keys
 from judges.labels.columns import NESTED_COLUMNS
-from judges.labels.names import is_source_or_output
-from judges.labels.options import SCALE_KEY, VALUES_KEY, ReadOptions
+from judges.labels.names import is_source_or_output, judge_name, map_flag
+from judges.labels.options import ANY_SCALE, SCALE_KEY, VALUES_KEY, ReadOptions
+from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.readers import STARTER_FILE_BY_NAME, check_file
 from judges.labels.roles import RESPONSE_NAMES
 from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, with_ratings
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
+from judges.prompt import VALID_NAME
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import READABLE_ENDINGS
 from judges.tables.problems import Problem, count_text, problem_lines
 from judges.terminal import DONE_EXIT_CODE, FAILED_EXIT_CODE, wrap_lines
 from optimize.figures.as_json import to_json
-from optimize.inputs.flags import CommandOutcome, parse_scale, run_and_print
+from optimize.figures.as_text import command_text
+from optimize.inputs.flags import CommandOutcome, parse_scale, run_and_print, usual_scale
 from optimize.inputs.labelled import AnyLabels, LabelSource, ratings_on
-from optimize.inputs.subjects import new_judge_texts, shared_texts, unread_columns
-from optimize.next_step import (
-    COMMAND_TITLE,
-    TitledLine,
-    arguments_by_dimension,
-    dimensions_to_tune,
-    next_step_lines,
+from optimize.inputs.subjects import (
+    dimension_name,
+    missing_input_flag,
+    new_judge_texts,
+    shared_texts,
+    unread_columns,
 )
 
+# A titled line: its title, and a sentence or a command.
+TitledLine = tuple[str, str]
+# The title of a line with a command. Such a line is not wrapped, so that it can be copied.
+COMMAND_TITLE = "next"
 # If one of 150 documents has a third of the rows, 95 % intervals of rates have 85 % coverage.
 MAX_DOCUMENT_SHARE = 0.2
 ABOUT = f"""\
@@ -51,7 +60,6 @@ examples:
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Run `dspy-judges check`; returns the exit code, which is 1 if the file has problems."""
     return run_and_print(parser(), arguments, _check)
 
 
@@ -107,7 +115,6 @@ def _report_lines(
     notes: Sequence[str],
     capacity_by_title: Mapping[str, str],
 ) -> Iterator[str]:
-    """Yield what was read, notes, what the labels can show, and the next command."""
     yield from wrap_lines(f"{Path(flags.data).stem}: no problem in {_counts_text(labels)}")
     note_lines = [("note", note) for note in notes]
     yield from _wrap_titled_lines([*_reading_lines(labels, options), *note_lines])
@@ -172,7 +179,6 @@ def mapping_yaml(reading: FileReading, options: ReadOptions) -> str:
 
 
 def _counts_text(labels: AnyLabels) -> str:
-    """Return the numbers of outputs or pairs, of documents and of systems."""
     n_items, n_documents, n_systems = map(len, (labels.items, labels.documents, labels.systems))
     item_noun = "pair" if labels.is_pairwise else "output"
     text = f"{count_text(n_items, item_noun)} for {count_text(n_documents, 'document')}"
@@ -241,3 +247,108 @@ def _wrap_titled_lines(titled_lines: Iterable[TitledLine]) -> Iterator[str]:
         else:
             short_text = textwrap.shorten(text, 2000, placeholder=" ...")
             yield from wrap_lines(short_text, title=f"{title:<11}")
+
+
+def arguments_by_dimension(flags: Namespace) -> dict[str, str]:
+    """Map each dimension that --dimension names to its argument: NAME or NAME=DEFINITION."""
+    return {dimension_name(subject_text): subject_text for subject_text in flags.dimension or ()}
+
+
+def dimensions_to_tune(labelled_set: LabelledSet, options: ReadOptions) -> Sequence[str]:
+    """Return the dimensions that flags name, else all; those that need no definition are first."""
+    mapped_names = [name for name in options.mapping if name in labelled_set.dimensions]
+    dimension_names = options.dimensions or mapped_names or labelled_set.dimensions
+    known_names, words = catalog.SUBJECT_BY_NAME, labelled_set.words
+    return sorted(dimension_names, key=lambda name: (name not in known_names, name not in words))
+
+
+def next_step_lines(
+    labelled_items: AnyLabels, flags: Namespace, options: ReadOptions
+) -> Iterator[TitledLine]:
+    """Yield the next command for these labels, or why no judge can be tuned on them yet."""
+    if len(labelled_items.documents) < MIN_DOCUMENTS_TO_SPLIT or flags.data in STARTER_FILE_BY_NAME:
+        return
+    if SWAP_SAMPLE_COLUMN in labelled_items.reading.unread:
+        yield "swap", "two judges differ on these rows: use verify --against OLD --changed FILE"
+        return
+    if isinstance(labelled_items, LabelledPairs):
+        subject_text = "preference=which response is better"
+        yield COMMAND_TITLE, _tune_command_text("pairwise", subject_text, flags)
+        yield "define", "replace the definition by yours, or name a judge of `dspy-judges list`"
+        return
+    dimension = dimensions_to_tune(labelled_items, options)[0]
+    ratings = ratings_on(labelled_items, dimension)
+    if len({*ratings}) < 2:
+        return  # no judge can be tuned, and `check` prints a note that says so
+    argument, name, map_text = (
+        arguments_by_dimension(flags).get(dimension, dimension),
+        dimension,
+        "",
+    )
+    is_defined = dimension in catalog.SUBJECT_BY_NAME or argument != dimension
+    is_verdict = dimension in labelled_items.words
+    if not (is_defined or VALID_NAME.match(judge_name(dimension))):
+        # A judge's name must have Latin letters, so the command has another name for the column.
+        name, map_text = "quality", f" {map_flag('quality', [dimension])}"
+        columns_by_name = {**options.columns_by_name, name: dimension}
+        options = replace(options, columns_by_name=columns_by_name)
+    draft = f"{name}=one line that says what earns {'a pass' if is_verdict else 'a high rating'}"
+    # A judge of pass or fail can do without a definition.
+    needs_draft = not is_defined and (name != dimension or not is_verdict)
+    try:
+        command = _tune_command(draft if needs_draft else argument, ratings, flags, options)
+    except JudgesError as error:
+        yield "judge", str(error)
+        return
+    yield COMMAND_TITLE, command + map_text
+    if not is_defined:
+        advice = "your own line there" if needs_draft else f"--dimension {shlex.quote(draft)}"
+        yield "define", f"a definition is worth about as much as tuning; write {advice}"
+
+
+def _tune_command(
+    subject_text: str, ratings: Sequence[float], flags: Namespace, options: ReadOptions
+) -> str:
+    """Return a command that can start a run; raises JudgesError if no run can start."""
+    # These imports are slow, and a file with problems does not need them.
+    from optimize.tuning.preparation import prepare_run
+    from optimize.tuning.settings import Settings
+
+    fitting_scale, errors = usual_scale(ratings), list[JudgesError]()
+    given_scales = [f"{lowest:g}:{highest:g}" for lowest, highest in options.scales.values()]
+    fitting_text = f"{fitting_scale[0]}:{fitting_scale[1]}" if fitting_scale else ANY_SCALE
+    for scale in given_scales or (None, fitting_text, ANY_SCALE):
+        settings = Settings(
+            dimension=subject_text,
+            data=flags.data,
+            map=options.mapping,
+            values=options.values,
+            annotations=flags.annotations,
+            scale=scale,
+        )
+        try:
+            run = prepare_run(settings)
+        except JudgesError as error:
+            errors.append(error)
+            continue
+        command = _tune_command_text("dimension", subject_text, flags, scale)
+        if subject_text not in catalog.SUBJECT_BY_NAME:
+            command += missing_input_flag(run.labelled_items, run.subject.texts)
+        return command
+    raise errors[0]
+
+
+def _tune_command_text(
+    subject_flag: str, subject_text: str, flags: Namespace, scale: str | None = None
+) -> str:
+    """Return a command that tunes a judge, with the flags by which `check` read the labels."""
+    # The mapping file that --write-map writes has the arguments of --map and --values.
+    values = {
+        subject_flag: subject_text,
+        "data": flags.data,
+        "annotations": flags.annotations,
+        "map": str(flags.write_map) if flags.write_map else flags.map,
+        "values": None if flags.write_map else flags.values,
+        "scale": scale,
+    }
+    return command_text("tune", **values)

@@ -84,7 +84,6 @@ def add_judges_flags(command_parser: Parser, run_name: str) -> None:
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Measure all judges and print the comparison; returns 1 if a judge could not be measured."""
     return run_and_print(parser(), arguments, compare)
 
 

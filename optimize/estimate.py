@@ -60,7 +60,6 @@ def parser() -> Parser:
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Print the estimates, and return the exit code."""
     return run_and_print(parser(), arguments, estimate)
 
 

@@ -77,7 +77,6 @@ def parser() -> Parser:
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Run `dspy-judges label`; returns 0 after Ctrl-C, 1 after an error, 2 for wrong usage."""
     return run_and_print(parser(), arguments, label)
 
 

@@ -65,15 +65,6 @@ ADDS_NOTE = "adds: the panel's rho minus its rho without the member, ± the stan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PanelSplit:
-    """Figures of the best single judge and of the judge that ships, on one held-out split."""
-
-    best_judge: Rate = field(metadata={"json": "own"})
-    shipped_judge: Rate = field(metadata={"json": "panel"})
-    difference: Rate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PanelRun:
     """A run of `panel`: which judge ships, its held-out figures, and the costs of all judges."""
 
@@ -85,7 +76,7 @@ class PanelRun:
     level: Level
     data_counts: DataCounts = field(metadata={"json": "data"})
     panel_fit: PanelFit = field(metadata=INLINED_IN_JSON)
-    splits: HeldOut[PanelSplit] = field(metadata=INLINED_IN_JSON)
+    splits: HeldOut[Mapping[str, Rate]] = field(metadata=INLINED_IN_JSON)
     judge_entries: Sequence[JudgeEntry]
     seconds: float
     folder: str
@@ -146,7 +137,6 @@ def parser() -> Parser:
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Join the members and print what ships; returns the exit code."""
     return run_and_print(parser(), arguments, join_judges)
 
 
@@ -245,26 +235,27 @@ def split_held_out(
     return frozenset(ids_by_split["train"] + ids_by_split["dev"]), held_out.map(frozenset[str])
 
 
-def _measure_split(scored_by_name: ScoredByName, fit: PanelFit, ids: frozenset[str]) -> PanelSplit:
-    """Compare the judge that ships with the best single judge, on the outputs with these ids."""
+def _measure_split(
+    scored_by_name: ScoredByName, fit: PanelFit, ids: frozenset[str]
+) -> dict[str, Rate]:
+    """Compare the best single judge (`own`) with the judge that ships, on these outputs."""
     held_out = {name: scored.of_ids(ids) for name, scored in scored_by_name.items()}
     shipped, best = rows_scored_by_both(fit.score(held_out), held_out[fit.best_member])
     contrast = figure_contrast(shipped, best)
-    return PanelSplit(
-        best_judge=_agreement_rate(best),
-        shipped_judge=_agreement_rate(shipped),
-        difference=Rate(contrast.value, contrast.interval, contrast.contributions.size),
-    )
+    difference = Rate(contrast.value, contrast.interval, contrast.contributions.size)
+    return {
+        "own": _agreement_rate(best),
+        "panel": _agreement_rate(shipped),
+        "difference": difference,
+    }
 
 
 def _agreement_rate(scored_items: ScoredItems) -> Rate:
-    """Return a pairwise judge's accuracy, or another judge's rho, with its number of documents."""
     figure = scored_items.pairwise_accuracy if scored_items.is_pairwise else scored_items.rho
     return Rate(figure.value, figure.interval, figure.n_documents)
 
 
 def _make_panel(judges: Mapping[str, Any], weighted_members: Sequence[WeightedMember]) -> Panel:
-    """Return a panel of these members, on the subject of the first member."""
     members = [Member(judge=judges[member.name], **member._asdict()) for member in weighted_members]
     return Panel.join(members[0].judge.subject, members)
 
@@ -283,10 +274,10 @@ def panel_answer(panel_run: PanelRun) -> ReportAnswer:
         f"{number_text(fit.gain.standard_error)} (standard error)."
     ]
     for name, figures in panel_run.splits.by_name.items():
-        difference, best = figures.difference, figure_text(figures.best_judge)
+        difference, best = figures["difference"], figure_text(figures["own"])
         sentences.append(
             f"On {SPLIT_TITLES[name]} ({count_text(difference.n, unit)}), {panel_run.figure_name}: "
-            f"best single judge {best}, chosen {figure_text(figures.shipped_judge)}, difference "
+            f"best single judge {best}, chosen {figure_text(figures['panel'])}, difference "
             f"{figure_text(difference, signed=True)}."
         )
     sentences += [f"{name} is left out: it {reason}." for name, reason in fit.why_excluded.items()]
@@ -301,7 +292,6 @@ def panel_answer(panel_run: PanelRun) -> ReportAnswer:
 
 
 def _member_table(panel_run: PanelRun) -> ReportTable:
-    """Return a table with a row for each member, those with the largest weights first."""
     fit, weights, rows = panel_run.panel_fit, panel_run.weights, list[tuple[str, ...]]()
     entry_by_name = {entry.name: entry for entry in panel_run.judge_entries}
     for name in sorted(fit.rho_alone, key=lambda name: (-weights[name], -fit.rho_alone[name])):

@@ -90,7 +90,6 @@ def parser() -> Parser:
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Run `dspy-judges plan`; returns 0, 1 after an error, 2 for wrong usage, 130 after Ctrl-C."""
     return run_and_print(parser(), arguments, plan)
 
 
@@ -349,7 +348,6 @@ def plan_lines(result: PlanResult) -> list[str]:
 
 
 def _figure_line(name: str, planned_figure: PlannedFigure, result: PlanResult) -> str:
-    """Return the line on a figure: its value, its width, and how many more labels it needs."""
     width, n_more = planned_figure.width, planned_figure.n_more_documents
     n_unlabelled = result.n_documents - result.n_labelled
     width_text = TOO_FEW_FOR_INTERVAL if width is None else f"width {width:.3f}"

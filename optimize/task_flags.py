@@ -116,7 +116,6 @@ def read_task_on_all_outputs(label_source: LabelSource, dimension_spec: str | No
 
 
 def task_on_all_outputs(labelled_set: LabelledSet, dimension: str) -> Task:
-    """Return a task on all outputs of the set, labelled or not."""
     return Task(dimension=dimension, labels=labelled_set, level="dataset", with_unlabelled=True)
 
 
@@ -178,7 +177,6 @@ def _unlabelled_task(flags: Namespace, dimension: str, judges: list[NamedJudge])
 
 
 def _read_recordings(flags: Namespace, subject: Subject | None, task: Task) -> Iterator[JudgeEntry]:
-    """Yield an entry for each file of --scores and --replies."""
     value_by_word = parse_values(flags.values)
     if flags.scores and any(map(looks_like_number, value_by_word)):
         print_note("note: numbers in --values apply to labels; scores that are numbers are kept")

@@ -105,7 +105,6 @@ def parser() -> Parser:
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Measure a judge against labels and print its figures; returns the exit code."""
     return run_and_print(parser(), arguments, verify, interrupt_message="interrupted")
 
 
@@ -168,7 +167,6 @@ def _verify_one(flags: Namespace, floors: Mapping[str, float]) -> CommandOutcome
 
 
 def _verify_swap(flags: Namespace) -> CommandOutcome:
-    """Decide whether the new judge may replace the old one."""
     recordings = [split_named_value(argument) for argument in (*flags.scores, *flags.replies)]
     old_is_recorded = flags.against in [name or Path(file).stem for name, file in recordings]
     asked_judges = [*flags.judges] if old_is_recorded else [*flags.judges, flags.against]

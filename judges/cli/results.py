@@ -129,7 +129,6 @@ class JudgeScores(_JudgeResults):
         print_output(*wrap_lines(*self.summary_lines(), title=title))
 
     def summary_lines(self) -> Iterator[str]:
-        """Yield the summary's lines: mean score, commonest failure, pass rate and remarks."""
         n, n_failed = len(self.scores), self.n_by_reason.total()
         mean_and_sd = f"mean {fmean(self.scores):.3f}  sd {pstdev(self.scores):.3f}" if n else ""
         yield f"{mean_and_sd or 'no score'}  n={n:,} ({n_failed:,} failed)"

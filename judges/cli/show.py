@@ -69,7 +69,6 @@ def show_judge(flags: argparse.Namespace) -> int:
 
 
 def _message_lines(judge_name: str, messages: Sequence[Message]) -> list[str]:
-    """Return lines with a judge's messages; of many demonstrations, only the first ones."""
     n_demos, lines = len(messages) // 2 - 1, list[str]()
     n_hidden = max(n_demos - MAX_SHOWN_DEMOS, 0)
     for message in messages[: -1 - 2 * n_hidden]:

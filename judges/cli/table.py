@@ -123,7 +123,6 @@ class TableRun:
         return [lm for lm in self.estimate.lms if not is_embedded(lm)]
 
     def rows(self) -> Iterator[Record]:
-        """Yield each row of the table with its id."""
         for _, cells, number in read_table_rows(self.flags.data):
             yield {**cells, ID_COLUMN: cells.get(self.id_column) if self.id_column else number}
 
@@ -256,7 +255,6 @@ def _check_max_cost(run: TableRun) -> None:
 
 
 def _judge_table(run: TableRun) -> Record:
-    """Judge and write all rows; return the cost of the run."""
     start_time = time.monotonic()
     with _open_session(run, is_last=True) as session:
         progress = Progress("judging", run.n_rows, sys.stderr, budget=session.budget)

@@ -205,7 +205,6 @@ class LabelLog:
         return self.by_annotator.get(annotator, AnnotatorLabels())
 
     def labels_of_others(self, annotator: str) -> dict[str, AnnotatorLabels]:
-        """Return the labels of all other annotators, by name in alphabetical order."""
         sorted_labels = sorted(self.by_annotator.items())
         return {name: labels for name, labels in sorted_labels if name != annotator}
 

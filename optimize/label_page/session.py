@@ -213,7 +213,6 @@ class LabelSession:
         return agreements
 
     def _numbers_of(self, records: Mapping[int, LabelRecord]) -> dict[int, float]:
-        """Return each label's number by its item; items without a label are left out."""
         number_by_answer = self._number_by_answer
         values = {item: record.value for item, record in records.items()}
         return {item: number_by_answer[v] for item, v in values.items() if v in number_by_answer}
