@@ -240,12 +240,12 @@ class BaseJudge(ABC):
             )
 
         @lru_cache(maxsize=256)  # almost all rows have the same keys
-        def column_by_text(row_keys: frozenset[str]) -> dict[str, str]:
+        def column_by_text(row_keys: tuple[str, ...]) -> dict[str, str]:
             return match_columns(self.subject, column_mapping, row_keys)
 
         def judge_rows(rows: Iterable[Row]) -> Iterator[AnyJudgement]:
             text_rows, unjudged_rows = tee(
-                _texts_in(cells, column_by_text(frozenset(map(str, cells))))
+                _texts_in(cells, column_by_text(tuple(map(str, cells))))
                 for cells in map(cells_with_texts, rows)
             )
             try:
@@ -319,7 +319,7 @@ class BaseJudge(ABC):
         """Return each row's texts; raises MissingColumnError if no column has one of the texts."""
         named_rows = (dict(zip(column_names, cells, strict=True)) for cells in table_rows)
         rows = [cells_with_texts(row) for row in named_rows]
-        columns = {*column_names, *chain.from_iterable(rows)}
+        columns = dict.fromkeys([*column_names, *chain.from_iterable(rows)])
         column_by_text = find_columns(self.subject, chosen_columns, columns)
         for column in column_by_text.values():
             if column_names.count(column) > 1:

@@ -133,78 +133,74 @@ def _parse_turns(text: str) -> str:
     return f"turns={text}"
 
 
-def _value_flag(metavar: str, help_text: str, **options: Any) -> dict[str, Any]:
+def _flag(metavar: str, help_text: str, **options: Any) -> dict[str, Any]:
     """Return the arguments of `add_argument` for a flag with a value."""
     return {"metavar": metavar, "help": help_text, **options}
 
 
-_repeatable_flag = partial(_value_flag, action="append", default=[])
+_repeatable = partial(_flag, action="append", default=[])
 _switch: Callable[..., dict[str, Any]] = partial(dict, action="store_true")
 # The flags that several commands have. The texts give the defaults in parentheses.
 _SHARED_FLAGS = {
     # The labels.
-    "--data": _value_flag(
+    "--data": _flag(
         "FILE", f"human labels: {READABLE_ENDINGS}, or hf:owner/name (the starter set)"
     ),
-    "--annotations": _value_flag("FILE", "a separate file of ratings: id, dimension, annotator"),
-    "--map": _repeatable_flag(
+    "--annotations": _flag("FILE", "a separate file of ratings: id, dimension, annotator"),
+    "--map": _repeatable(
         "NAME=COLUMN",
         "read NAME (a dimension, text, id, group or system) from COLUMN; repeatable; or check's "
         "FILE.yaml",
     ),
-    "--values": _repeatable_flag(
+    "--values": _repeatable(
         "WORD=N,...",
         "numbers that words in labels or replies mean: up=1,down=0 (n/a= for no label; pairs: "
         "left=A,C=tie)",
     ),
-    "--turns": _repeatable_flag(
+    "--turns": _repeatable(
         "TURNS", "judge last or all turns of a conversation (last)", dest="map", type=_parse_turns
     ),
-    "--scale": _value_flag("LOW-HIGH", "labels' scale (the dimension's); any: only the order"),
-    "--dimension": _value_flag("NAME", "the dimension that was judged: a name or FILE.yaml"),
-    "--pairwise": _value_flag("NAME", "for pairs: the comparison, a name or FILE.yaml"),
+    "--scale": _flag("LOW-HIGH", "labels' scale (the dimension's); any: only the order"),
+    "--dimension": _flag("NAME", "the dimension that was judged: a name or FILE.yaml"),
+    "--pairwise": _flag("NAME", "for pairs: the comparison, a name or FILE.yaml"),
     # The model, and from replies to a score.
-    "--lm": _value_flag(
+    "--lm": _flag(
         "MODEL",
         "embedded (free), openai/NAME, decisions/NAME, systemone/NAME or any model of DSPy (the "
         "judge's)",
     ),
-    "--api-base": _value_flag(
+    "--api-base": _flag(
         "URL", "server's URL (OPENAI_BASE_URL, SYSTEMONE_BASE_URL)", type=parse_address
     ),
-    "--api-key-env": _value_flag("NAME", "environment variable with the API key (the provider's)"),
-    "--price": _value_flag(
-        "IN,OUT", "US dollars per million input and output tokens", type=parse_price
-    ),
-    "--max-tokens": _value_flag(
+    "--api-key-env": _flag("NAME", "environment variable with the API key (the provider's)"),
+    "--price": _flag("IN,OUT", "US dollars per million input and output tokens", type=parse_price),
+    "--max-tokens": _flag(
         "N", "maximum tokens of a reply (512; more with reasoning)", type=parse_count
     ),
-    "--reasoning-effort": _value_flag(
-        "LEVEL", "minimal, low, medium or high (the model's default)"
-    ),
-    "--concurrency": _value_flag(
+    "--reasoning-effort": _flag("LEVEL", "minimal, low, medium or high (the model's default)"),
+    "--concurrency": _flag(
         "N", "maximum requests at the same time (64)", type=parse_count, default=64
     ),
-    "--plan": _value_flag(
+    "--plan": _flag(
         "PLAN",
         "one reply, the mean of --samples replies, or weighted by probabilities (one; the embedded "
         "model: weighted)",
         choices=("one", "mean", "weighted"),
     ),
-    "--samples": _value_flag("N", "number of replies for --plan mean", type=parse_count),
-    "--temperature": _value_flag(
+    "--samples": _flag("N", "number of replies for --plan mean", type=parse_count),
+    "--temperature": _flag(
         "T", "temperature of the replies (0; for --plan mean 1)", type=parse_temperature
     ),
-    "--reasoning": _value_flag(
+    "--reasoning": _flag(
         "FORM",
         "the reasoning that an untuned judge writes before its answer: none, brief, steps or "
         "questions (none for a rating, brief for a pair)",
         choices=("none", "brief", "steps", "questions"),
     ),
     # The run.
-    "--max-calls": _value_flag("N", "maximum requests (no limit)", type=parse_count),
-    "--max-cost": _value_flag("USD", "maximum cost in US dollars (no limit)", type=parse_dollars),
-    "--seed": _value_flag("N", "the random seed (0)", type=parse_seed, default=0),
+    "--max-calls": _flag("N", "maximum requests (no limit)", type=parse_count),
+    "--max-cost": _flag("USD", "maximum cost in US dollars (no limit)", type=parse_dollars),
+    "--seed": _flag("N", "the random seed (0)", type=parse_seed, default=0),
     "--dry-run": _switch(help="print the estimated requests and cost, then stop"),
     "--json": _switch(help="print the result as JSON"),
     "--verbose": _switch(help="print retries, failed requests and tracebacks"),
