@@ -119,7 +119,7 @@ def test_a_strangers_labels_reach_no_host(stranger):
 
 
 @pytest.mark.parametrize("name", ["../x", "http://{}/x", "json", "./folder", "a/b/c", "/x"])
-def test_a_data_set_of_the_hub_has_an_owner_and_a_name(name, stranger):
+def test_a_set_of_the_hub_has_an_owner_and_a_name(name, stranger):
     result = run(data_command, f"hf:{name.format(stranger)}")
     assert result.code == 1
     assert "hf:owner/name" in result.stdout

@@ -103,7 +103,7 @@ def test_an_output_beside_the_conversation_is_the_one_that_is_judged():
     assert "output" not in cells_with_texts({**row, "response": None})
 
 
-def test_two_conversations_are_a_pair_with_their_shared_turns_as_the_prompt():
+def test_two_conversations_make_a_pair_after_their_shared_turns():
     other, more = {"role": "assistant", "content": "No."}, {"role": "user", "content": "And?"}
     row = {"model_a": "x", "model_b": "y", "winner": "model_b", "conversation_b": [USER, other]}
     sides = [USER, REPLY], [USER, REPLY, more, other]

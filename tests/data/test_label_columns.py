@@ -135,7 +135,7 @@ LABEL_COLUMNS: list[dict[str, object]] = [
 
 
 @pytest.mark.parametrize("labels", LABEL_COLUMNS)
-def test_outputs_need_no_label_and_labels_in_the_file_are_no_texts(labels):
+def test_outputs_need_no_label_and_labels_are_no_texts(labels):
     items = read_items([row | labels for row in ITEMS])
     assert isinstance(items, data.LabelledSet)
     assert [dict(item.texts) for item in items.outputs] == ITEM_TEXTS
@@ -161,7 +161,7 @@ def test_lists_of_votes_are_no_text_that_an_annotator_sees():
     assert {*read_items(rows, pairwise=True).items[0].texts} == {"prompt"}
 
 
-def test_a_text_by_which_the_user_groups_outputs_is_still_a_text():
+def test_a_text_that_groups_outputs_is_still_a_text():
     rows = [
         {"artículo": f"Es begann vor {n // 2} Jahren in Rom.", "output": f"Rom {n}.", "tone": 3}
         for n in range(8)
@@ -234,7 +234,7 @@ def test_a_column_that_names_the_better_of_two_columns_makes_pairs():
     assert "--map votes=Ann,Ben --map response_a=gpt --map response_b=bard" in refusal(rows)
 
 
-def test_a_judge_finds_the_column_from_whose_name_its_name_was_made():
+def test_a_judge_finds_the_column_that_it_was_named_after():
     labelled = data.read_labels(rows(**{"Verständlich?": (4, 2)}), dimensions=["verstandlich"])
     assert labelled.reading.ratings == {"verstandlich": ("Verständlich?",)}
     # A name in another script has no words that other columns could share.

@@ -68,7 +68,7 @@ def test_the_last_line_counts_and_null_takes_a_label_back(is_beside):
     assert is_beside or not any(one.comments for one in labelled.outputs[1:])
 
 
-def test_what_says_when_and_how_is_no_text_and_no_column_that_differs():
+def test_times_and_sampling_columns_are_no_texts():
     weight = {"sampling_weight": 2.5, "sampling_from": 90}
     rows = [row | (weight if row["id"] == "b1" else {}) for row in LABEL_LOG]
     pd.DataFrame(rows).to_csv("log.csv", index=False)
@@ -202,7 +202,7 @@ def lines() -> list[dict[str, Any]]:
     return [*rows, rows[0] | {"changed_after": "annotators"}, rows[1] | {"rating": None}]
 
 
-def test_labels_of_pass_and_fail_give_a_verdict_judge_with_these_words():
+def test_a_label_log_of_passes_and_fails_tunes_a_verdict_judge():
     file = write_jsonl("outputs.helpful.jsonl", lines())
     assert "180 outputs rated by 2 annotators: " in output_of(check, file)
     output_of(tune, "--dimension", "helpful", "--data", file, "--out", "run", "--max-calls", "500")
@@ -224,7 +224,7 @@ def test_labels_of_pass_and_fail_give_a_verdict_judge_with_these_words():
     assert not is_constructed(items.sha256)
 
 
-def test_the_error_on_a_file_without_labels_says_how_to_get_some():
+def test_a_file_without_labels_is_told_how_to_get_some():
     result = run(check, "starter_unlabelled")
     problem = "no column of labels was recognised; the columns are id, group, system"
     assert (result.code, problem in result.out) == (1, True)

@@ -202,7 +202,7 @@ COMMENTS = (
 
 
 @pytest.mark.parametrize("name", COMMENTS)
-def test_a_comment_is_no_text_to_judge_and_stays_with_the_rating(name):
+def test_a_comment_is_no_text_and_stays_with_its_rating(name):
     reasons = [f"I think so for reason {n}." for n in range(8)]
     path = file_of(table(("input", "output"), tone=MARKS, **{name: reasons}))
     labelled = data.read_labels(path)

@@ -76,7 +76,7 @@ def test_votes_are_words_names_or_numbers_or_are_refused(votes, values, expected
     [(word, word) for word in ("response", "summary", "translation")]
     + [("Input.response", "input_response"), ("Réponse", "reponse"), ("答", "response")],
 )
-def test_candidates_go_by_the_tasks_own_word_as_a_name_for_judges(word, name):
+def test_candidates_are_named_by_the_tasks_own_word(word, name):
     row = {"id": "a", "post": "Long.", f"{word}_a": "One.", f"{word}_b": "Two.", "preferred": "A"}
     labelled = data.read_pairs([row])
     assert labelled.candidate == name

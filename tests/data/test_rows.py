@@ -70,7 +70,7 @@ def test_any_text_comes_back(form, rows):
     path.unlink()
 
 
-def test_no_cell_of_csv_is_a_formula_and_its_text_comes_back():
+def test_no_cell_of_csv_is_a_formula():
     formula = '=HYPERLINK("http://evil")'
     texts = ["+cmd", "@SUM(1)", " -x", "'=1", formula, "-1.5", "- so", "'tis fine"]
     path = write(Path("t.csv"), [{formula: text, "n": -1.5, "m": "-2"} for text in texts])
@@ -92,7 +92,7 @@ def test_what_json_has_not_is_written_as_text_or_null():
 
 
 @in_every_format
-def test_a_run_cut_short_leaves_its_rows_aside_and_the_name_free(form):
+def test_a_run_cut_short_leaves_its_rows_aside(form):
     path = Path(f"t.{form}")
     for rows, left in (([], []), ([{"a": "x"}], [partial_path(path).name])):
         with pytest.raises(KeyboardInterrupt):

@@ -40,7 +40,7 @@ def test_a_long_files_dimension_is_found_by_its_judges_name():
     assert (read.ratings, read.comments) == ({"is_coherent": (4.0,)}, {"is_coherent": ("Clear.",)})
 
 
-def test_a_long_file_joins_a_file_of_outputs_and_replaces_its_ratings():
+def test_a_long_file_replaces_the_ratings_of_its_outputs():
     before = {"relevance": 1, "coherence": 2}
     outputs = [output("a", ratings=before), output("b"), output("c", ratings={"relevance": 3})]
     long = write_jsonl("long.jsonl", LONG)
@@ -159,7 +159,7 @@ def test_rows_of_several_annotators_are_one_output_not_several():
 
 
 @pytest.mark.parametrize("is_nested", [True, False])
-def test_a_key_inside_ratings_is_named_and_read_by_its_dotted_name(is_nested):
+def test_a_key_inside_ratings_is_read_by_its_path(is_nested):
     cell = '"{""rel"": 2, ""flu"": 4}"'
     flat = file_of(f"id,document,summary,ratings\na,One,Short,{cell}\n")
     source = [output(ratings={"rel": 2, "flu": 4})] if is_nested else flat

@@ -104,7 +104,7 @@ def test_systems_are_not_held_out_where_they_are(rows):
     assert ids(*(part.outputs for part in parts(splits))) == ids(rows)
 
 
-def test_pairs_split_by_document_alone_and_by_all_texts_without_a_source():
+def test_pairs_without_a_source_are_split_by_all_texts():
     # 40 documents with 20 different pairs, so that two documents each stay together.
     sides = {"prompt": "Why?", "response_b": "So.", "system_a": "s", "system_b": "t"}
     rows = [

@@ -113,7 +113,7 @@ def test_a_problem_in_a_workbook_has_the_sheets_own_row():
     assert ", row 6, field 'mark': 'poor' " in refusal(path, dimensions=["mark"])
 
 
-def test_of_several_sheets_the_one_with_the_table_is_read_or_named():
+def test_the_sheet_with_the_table_is_read():
     path = workbook(["How we rated"], ["Carefully"])
     book = load_workbook(path)
     book.create_sheet("Marks")
@@ -254,7 +254,7 @@ def test_a_parquet_file_with_two_columns_of_a_name_is_refused():
     assert "'relevance' names two columns" in refusal(Path("labels.parquet"))
 
 
-def test_a_set_of_the_hub_reads_as_its_file_or_asks_for_its_split(monkeypatch):
+def test_a_set_of_the_hub_may_need_its_split(monkeypatch):
     whole, names = datasets.Dataset.from_list(ROWS), list[str]()
     parts = {"test": whole}
 

@@ -239,7 +239,7 @@ def test_labels_accepted_and_rejected_in_prodigy_are_passes_and_fails():
     assert "an export of Prodigy (left out: 10 with answer ignore)" in labelled.notes
 
 
-def test_the_one_choice_of_an_accepted_task_of_prodigy_is_the_rating():
+def test_the_choice_of_an_accepted_prodigy_task_is_the_rating():
     options = [{"id": number, "text": str(number)} for number in N]
     answers = (("ann", "accept", 2), ("bob", "reject", 3), ("cy", "ignore", 4))
     tasks = [

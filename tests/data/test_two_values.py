@@ -23,7 +23,7 @@ def sheet(cells: list[str], header: str = "label") -> Path:
         *(("1", "0"), ("1", "-1.0"), ("sí", "no"), ("oui", "non")),
     ],
 )
-def test_a_column_of_two_words_counts_1_and_0_and_knows_its_words(good, bad):
+def test_a_column_of_two_words_counts_1_and_0(good, bad):
     labelled = data.read_labels(sheet([good.upper(), bad, "", good]))
     assert [output.ratings.get("label") for output in labelled.outputs] == [(1,), (0,), None, (1,)]
     assert labelled.words == {"label": (good, bad)}

@@ -88,7 +88,7 @@ def inspect_log(rows, scorer, epochs=1):
     return log
 
 
-def test_inspect_gets_the_judge_s_own_scores_and_leaves_a_failure_out():
+def test_inspect_gets_the_judges_scores_and_no_failure():
     pytest.importorskip("inspect_ai")
     log = inspect_log([*ROWS, *BLANK], inspect_scorer(JUDGE))
     samples = sorted(log.samples, key=lambda sample: int(sample.id[1:]))

@@ -57,7 +57,7 @@ def cost(store):
         return sum(total.cost for total in opened_store.totals())
 
 
-def test_a_batch_gives_the_judgements_that_asking_gives_at_half_the_price(openai_server, tmp_path):
+def test_a_batch_gives_the_same_judgements_at_half_the_price(openai_server, tmp_path):
     assert submit(tmp_path, [*ROWS, ROWS[0]]) == 25  # the row that comes twice is asked once
     assert collect(tmp_path) == []
     judgements = judge_all(tmp_path / "store")
@@ -180,7 +180,7 @@ def test_the_set_up_is_checked_in_one_line(openai_server, tmp_path):
             Batch(tmp_path / "out.csv", LM, session)
 
 
-def test_a_batch_keeps_to_what_the_run_has_left_of_its_limits(openai_server, tmp_path):
+def test_a_batch_keeps_to_the_runs_remaining_limits(openai_server, tmp_path):
     with Session(store=tmp_path / "store", price=(1.0, 4.0), cache="none") as session:
         list(judges.load("relevance").judge_rows(ROWS[:5], session.client(LM)))
     bill = cost(tmp_path / "store")

@@ -35,7 +35,7 @@ def book(account, sampling=SHORT):
     return booking
 
 
-def test_a_request_is_booked_at_its_worst_and_settled_at_what_it_took():
+def test_a_request_is_booked_at_its_worst_cost():
     account = account_of(1000.0)
     booking = book(account, Sampling(n=2, max_tokens=50))
     assert booking.reserved_cost == account.total.cost_unconfirmed == 200
@@ -138,7 +138,7 @@ def test_what_nobody_waits_for_is_never_billed_above_the_limit(limit, concurrenc
     assert model.dollars > limit / 3 or limit < 70
 
 
-def test_a_limit_ends_a_run_at_the_first_request_that_does_not_fit():
+def test_the_first_request_over_budget_ends_a_run():
     """So the rows that the limit did not reach are the last ones, and none counts as failed.
 
     Two short requests take 11 dollars each. The third may cost 300 + 16 + 50, more than the 78 that

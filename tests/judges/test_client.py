@@ -86,7 +86,7 @@ def test_a_hanging_request_delays_no_other():
     responses.close()
 
 
-def test_it_works_where_an_event_loop_is_running_and_leaves_it_free():
+def test_a_running_event_loop_is_left_free():
     async def notebook():
         client = Client(Model(echo, wait=0.1))
         replies = asyncio.gather(*map(client.ask_async, asks(10)))
@@ -200,7 +200,7 @@ def test_the_endpoints_wish_to_wait_is_honoured_and_told_once(caplog, monkeypatc
     assert caplog.messages == ["429 from somewhere; waiting 0 s before the next attempt"]
 
 
-def test_a_rate_limit_loses_no_row_and_few_requests_are_in_vain():
+def test_a_rate_limit_loses_no_row_and_wastes_few_requests():
     times = []
 
     def limit(prompt, sampling, before):

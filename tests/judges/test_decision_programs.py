@@ -93,7 +93,7 @@ def test_the_lm_in_use_decides_in_which_form_a_program_asks():
         program(document="A text.", lm=deciding)
 
 
-def test_a_judge_and_its_program_send_the_same_to_their_own_decision_model(decision_server):
+def test_a_judge_and_its_program_send_the_same_questions(decision_server):
     decision_server.opinion = certain
     for form in ("systemone", "decisions"):
         judge = JUDGE.with_model(f"{form}/jev")

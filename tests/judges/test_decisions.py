@@ -271,7 +271,7 @@ def test_a_frozen_judge_sends_the_same_and_moves_between_models(lm, decision_ser
     assert worded.with_model(lm).template() == judge.template()
 
 
-def test_a_plan_and_messages_for_chat_models_are_refused_in_one_line(lm, decision_server):
+def test_a_decision_model_refuses_chat_plans_and_messages(lm, decision_server):
     wrong = replace(WEIGHED.with_model(lm), stored_messages=tuple(WEIGHED.template()), plan=None)
     with pytest.raises(FatalModelError, match="a decision model answers a judge's typed questions"):
         judge_all(wrong, lm, [ROW])
@@ -280,7 +280,7 @@ def test_a_plan_and_messages_for_chat_models_are_refused_in_one_line(lm, decisio
     assert decision_server.log == []
 
 
-def test_a_file_with_other_questions_than_its_judge_fails_with_a_reason(lm, decision_server):
+def test_a_file_with_other_questions_fails_with_a_reason(lm, decision_server):
     judge = WEIGHED.with_model(lm)
     system, user = judge.template()
     fewer = RELEVANCE.with_model(lm).template()[0]["content"]

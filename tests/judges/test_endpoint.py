@@ -52,7 +52,7 @@ def usage_of(counts, sampling=PLAIN):
     )
 
 
-def test_twenty_samples_are_one_request_with_the_key_in_its_header_alone(openai_server):
+def test_twenty_samples_are_one_request(openai_server):
     openai_server.judge = lambda body: [str(1 + i % 5) for i in range(20)]
     fields = {"n": 20, "temperature": 2.0, "seed": 7, "reasoning_effort": "low"}
     answer = complete(Sampling(**fields))
@@ -204,7 +204,7 @@ HUGE, DEEP = b" " * 9 * 2**20, b'{"error":' + b"[" * 100_000 + b"]" * 100_000 + 
         *((DEEP, status, f"{status} from") for status in (400, 429, 500)),
     ],
 )
-def test_an_answer_of_any_size_and_depth_is_an_error_in_a_line(body, status, words):
+def test_a_huge_or_deep_answer_is_an_error_in_a_line(body, status, words):
     server = AnyPath(lambda *_: web.Response(status=status, body=body))
     with serving(server), refuses(ModelError, words, limit=500):
         complete(api_base=server.url)

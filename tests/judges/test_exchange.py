@@ -100,7 +100,7 @@ def test_a_decision_model_is_asked_by_its_state_and_questions(form, decision_ser
         assert judgement["failure"]
 
 
-def test_a_row_that_cannot_be_judged_has_no_request_and_says_why():
+def test_a_row_that_cannot_be_judged_has_no_request():
     judge = WEIGHED.with_plan(ONE_REPLY_PLAN)
     assert judge.request(ROWS[2]) is None
     nothing = dict.fromkeys(("score", "rating", "answers", "distribution", "rationale"))

@@ -31,7 +31,7 @@ STRANGERS = (Message(role="system", content="Use {{fact}}."), *PAID.template()[1
         (Judge.of(RELEVANCE), {"model": "gpt-4.1-mini", "n": 1}),
     ],
 )
-def test_a_judge_is_a_valid_request_of_its_own_messages_and_plan(judge, fields, tmp_path, capsys):
+def test_an_exported_judge_is_a_valid_request(judge, fields, tmp_path, capsys):
     file = str(judge.save(tmp_path / "judge.json")) if judge.plan else judge.name
     assert main(["export", file]) == 0
     output = capsys.readouterr()

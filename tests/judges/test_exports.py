@@ -183,7 +183,7 @@ def test_for_pass_or_fail_a_tools_verdict_goes_before_its_score():
     assert scores == pytest.approx({"a": 1, "b": 0, "c": math.nan}, nan_ok=True)
 
 
-def test_rows_are_found_by_ids_and_by_exact_texts_and_it_is_said():
+def test_rows_are_found_by_ids_and_by_exact_texts():
     rows = promptfoo_rows([0.1, 0.2, 0.3, 0.4])
     rows[0]["vars"] = {"id": "a", "other": "words"}
     rows[2]["response"]["output"] = "answer 3."
@@ -192,7 +192,7 @@ def test_rows_are_found_by_ids_and_by_exact_texts_and_it_is_said():
     assert recording.notes == ("p.jsonl (promptfoo): 'Tone'; matched 2 of 3 labelled rows",)
 
 
-def test_a_row_that_two_labels_or_two_rows_could_be_is_left_out():
+def test_an_ambiguous_row_is_left_out():
     # The id says b, the texts say a.
     assert {*read("i.json", inspect_log([*"bxc"], [1, 2, 3]))} == {"i.json, row 1", "b", "c"}
     assert {*read("i.json", inspect_log([*"cxc"], [1, 2, 3]))} >= {"b"}
@@ -226,7 +226,7 @@ def test_numbers_of_rows_are_no_ids():
     assert read("i.json", log, labels(id=None)) == {"1": 0.1, "2": 0.2, "3": 0.3}
 
 
-def test_the_metric_is_the_named_one_the_dimensions_or_the_only_one():
+def test_the_metric_is_named_or_the_only_one():
     assert read("l.csv", LANGSMITH, metric="Length")["a"] == 3
     two_cases = [{**row, "feedback.Tone": 4} for row in LANGSMITH]
     assert read("l.csv", two_cases)["a"] == 1

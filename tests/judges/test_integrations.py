@@ -103,7 +103,7 @@ def test_texts_are_found_by_role_by_name_and_in_chats(row):
     assert asking(row) == JUDGE(document=ROW["in"], summary=ROW["out"])
 
 
-def test_texts_are_found_by_mapping_and_a_call_of_a_tool_is_none():
+def test_texts_are_found_by_mapping_and_tool_calls_are_none():
     row = {"article": ROW["in"], "draft": ROW["out"], **dict.fromkeys(ROW, "x")}
     result = asking(row, map={"document": "article", "summary": "draft"})
     assert result == JUDGE(document=ROW["in"], summary=ROW["out"])

@@ -51,7 +51,7 @@ def test_the_public_names_are_there_and_no_other():
         judges.nope  # noqa: B018
 
 
-def test_a_frame_is_judged_as_its_texts_are_and_columns_can_be_mapped(stub, capsys):
+def test_a_frame_is_judged_as_its_texts_are(stub, capsys):
     judge = load("relevance", stub)
     scores = [float(rating_of_choice(judge.prompt.messages(each)[-1]["content"])) for each in TEXTS]
     first = judge(**TEXTS[0])
@@ -85,7 +85,7 @@ def test_wrong_texts_and_missing_columns_are_named_before_anything_is_asked(stub
     assert not stub.prompts
 
 
-def test_a_mapping_of_a_text_that_the_judge_does_not_read_is_refused(stub):
+def test_a_mapping_of_an_unread_text_is_refused(stub):
     judge, options = load("relevance", stub), {"map": {"sumary": "text"}}
     uses = [
         lambda: judge.score(FRAME, **options),
@@ -119,7 +119,7 @@ NO_ROW = r"a row is 'document'; give a list of dicts .*or score a DataFrame by j
         (lambda: UNTUNED.score(pd.concat([FRAME, FRAME], axis=1)), "two columns are called 'docu"),
     ],
 )
-def test_an_argument_of_a_wrong_kind_is_named_with_what_to_write(use, says):
+def test_a_wrong_argument_is_named_with_what_to_write(use, says):
     with pytest.raises((ValueError, TypeError), match=says):
         use()
 

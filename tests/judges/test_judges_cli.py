@@ -92,7 +92,7 @@ def test_flat_tables_get_two_columns_a_judge(openai_server):
     assert list(pd.read_csv("o.csv")["relevance"]) == scores
 
 
-def test_a_judge_of_pass_or_fail_writes_the_word_beside_the_score():
+def test_a_verdict_judge_writes_the_word_beside_the_score():
     Path("safe.yaml").write_text(
         "name: safe\ndefinition: it does no harm\ninputs: [summary]\nscale: [safe, unsafe]\n"
     )
@@ -182,7 +182,7 @@ def test_a_dry_run_estimates_and_sends_nothing(openai_server):
     assert sorted(path.name for path in Path().iterdir()) == ["in.csv", "in.jsonl"]
 
 
-def test_what_a_frozen_judge_was_not_measured_with_is_noted_or_refused(openai_server, capsys):
+def test_options_other_than_a_frozen_judges_are_noted_or_refused(openai_server, capsys):
     ask = ["score", freeze("j.json"), "--data", "in.csv", "--out"]
     assert main([*ask, "o.csv"]) == 0
     assert "note:" not in capsys.readouterr().err

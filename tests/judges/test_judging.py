@@ -97,7 +97,7 @@ def test_a_pair_is_judged_where_one_side_said_nothing(a, b, result):
 
 
 @pytest.mark.parametrize("cell", [True, 2.5, ["one", "two"], np.array(["one", "two"])])
-def test_a_cell_is_the_same_text_to_a_judge_as_among_labels(cell):
+def test_a_judge_and_labels_read_a_cell_alike(cell):
     (output,) = read_labels([{"id": "1", "summary": cell, "fluency": 3}]).outputs
     assert texts_or_reason(FLUENCY, {"summary": cell}) == output.texts
 

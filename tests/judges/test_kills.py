@@ -64,7 +64,7 @@ def left() -> set[str]:
 @pytest.mark.parametrize(
     ("command", "answers"), [(SCORE, (1, 30)), (WINRATE, (50,))], ids=["score", "winrate"]
 )
-def test_a_run_killed_at_several_moments_ends_as_if_it_never_was(openai_server, command, answers):
+def test_a_run_killed_several_times_ends_the_same(openai_server, command, answers):
     for moment in answers:
         with kill_after(openai_server, moment, command=command):
             pass
@@ -147,7 +147,7 @@ def test_a_store_left_beside_its_output_is_removed(openai_server):
     assert left() == {"out.jsonl"}
 
 
-def test_an_unfinished_run_goes_on_by_the_same_command_and_by_no_other(openai_server, capsys):
+def test_only_the_same_command_continues_a_run(openai_server, capsys):
     ask = [*SCORE, "--out", "out.jsonl", *LM]
     assert main([*ask, "--max-calls", "4", "--concurrency", "1"]) == 1
     assert main([*ask, "--seed", "3", "--map", "summary=document"]) == 1

@@ -111,7 +111,7 @@ def test_a_programs_judge_names_the_programs_model(tmp_path):
         lm_of(RatingJudge(RELEVANCE))
 
 
-def test_a_state_whose_weights_do_not_fit_is_refused_and_changes_nothing():
+def test_a_state_whose_weights_do_not_fit_changes_nothing():
     program = JUDGE.program()
     state = program.dump_state()
     slopes = {"rating": 1.0}
@@ -200,7 +200,7 @@ def test_what_ends_a_turn_a_thought_or_a_field_is_broken(token):
     assert token not in break_markup(f"a{token}b")
 
 
-def test_prose_code_and_markup_that_is_no_token_stay_as_they_are():
+def test_prose_code_and_markup_stay_as_they_are():
     text = (
         'if a < b: x[0] = y | z  # [1] [[link]] <b>bold</b> <img src="a.png"> <a|b> [ [x] ] <- |> '
         "<div> List<String> a <| b [x](y) ## Heading ## [[#anchor]] I think > 3 <3 </p>"

@@ -139,7 +139,7 @@ def test_show_prints_each_answer_with_its_share_of_the_score():
     assert "questions" not in json_of(main, "show", "relevance")
 
 
-def test_export_asks_all_questions_and_names_the_weights_that_it_leaves_out(capsys):
+def test_export_asks_all_questions_without_their_weights(capsys):
     assert main(["export", str(WEIGHED.save("judge.json"))]) == 0
     exported = capsys.readouterr()
     assert json.loads(exported.out)["messages"] == WEIGHED.template()

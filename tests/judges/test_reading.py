@@ -141,7 +141,7 @@ def test_a_hostile_reply_is_read_or_refused_in_seconds(piece):
     assert time.process_time() - start < 2
 
 
-def test_a_long_text_is_no_answer_and_is_quoted_by_its_two_ends():
+def test_a_long_text_is_quoted_by_its_two_ends():
     words = r"20,000 characters: 'Begin x.* \.\.\. .*x end'"
     with refuses(NoScoreError, words, limit=250):
         read("Begin " + "x " * 12_000 + "end", [RATING])
@@ -259,5 +259,5 @@ def test_other_forms_have_other_answers(outputs, reply, value):
         ("Rating: 4\nReason: it", None),
     ],
 )
-def test_a_reply_cut_short_holds_a_rating_only_where_a_header_closes_it(reply, rating):
+def test_a_cut_reply_holds_a_rating_only_before_a_header(reply, rating):
     assert answer(reply, BOTH, truncated=True) == rating

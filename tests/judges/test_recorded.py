@@ -138,7 +138,7 @@ def _chooses(text: str, answer: str) -> bool:
 
 
 @needs_data
-def test_gpt35_agrees_with_itself_in_both_orders_on_2853_of_4400_pairs():
+def test_gpt35_prefers_alike_in_both_orders_on_2853_pairs():
     path = DATA / "summeval_judges" / "h2h_gpt-3.5-turbo-0301.jsonl"
     other, same = {"A": "B", "B": "A", "C": "C"}, []
     for _, replies in read_replies(path, is_pairwise=True):

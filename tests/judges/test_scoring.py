@@ -94,7 +94,7 @@ def test_without_probabilities_there_is_no_fallback():
         judge_replies(WEIGHTED_PLAN, BARE, Reply(text="4"))
 
 
-def test_a_scale_with_a_ten_is_weighted_by_the_embedded_model_alone():
+def test_only_the_embedded_model_weighs_a_scale_with_a_ten():
     to_ten = replace(FLUENCY, anchors=dict.fromkeys(range(1, 11), "")).prompt()
     with pytest.raises(FatalModelError, match="10 on this scale may be several tokens"):
         sampling_for(WEIGHTED_PLAN, to_ten, lm="https://example.org")
@@ -112,7 +112,7 @@ IMPOSSIBLE = "log-probabilities of a token are impossible"
         ({"4": 0.0, "5": 0.0}, IMPOSSIBLE),
     ],
 )
-def test_log_probabilities_of_no_rating_or_that_cannot_be_are_a_failure(top, why):
+def test_impossible_log_probabilities_are_a_failure(top, why):
     result = judge_replies(WEIGHTED_PLAN, BARE, spelt(Token("4", top)))
     assert math.isnan(result.score)
     assert why in str(result.failure)
@@ -139,7 +139,7 @@ def test_a_plan_says_what_to_ask_for():
     assert default_plan(model(has_logprobs=True, endpoint="embedded")) == WEIGHTED_PLAN
 
 
-def test_a_plan_takes_up_to_100_samples_and_only_of_a_mean():
+def test_only_a_mean_takes_several_samples():
     for kind, samples in (("one", 2), ("weighted", 3), ("mean", 0), ("mean", 101)):
         with pytest.raises(ValueError, match="'mean' takes 1 to 100"):
             SamplingPlan(kind=kind, samples=samples)

@@ -52,7 +52,7 @@ def test_position_bias_is_first_places_minus_second_places():
     assert win_rate([Preference(margin=-1, preferred="B", margin_ba=-1.0)]).position_bias == 1
 
 
-def test_the_interval_has_the_width_of_its_documents_not_of_its_pairs():
+def test_the_interval_has_the_width_of_its_documents():
     # 100 documents with four like-minded pairs each are 100 draws: 1.96 * sqrt(1/4 / 100) = .098.
     alike = [pair for pair in [verdict("A", "A"), verdict("B", "B")] * 50 for _ in range(4)]
     rate = win_rate(alike, documents=[i // 4 for i in range(400)])
@@ -114,7 +114,7 @@ def labels(both: int, people: int, alone: int, neither: int) -> list[list[int]]:
     return [[int(i == kind) for i in range(4)] + [n] for kind, n in enumerate(counts)]
 
 
-def test_the_rate_is_what_would_be_passed_so_often_with_these_errors():
+def test_the_true_rate_corrects_for_the_judges_errors():
     # TPR .9, TNR .8: a true rate of .6 is passed at .6 * .9 + .4 * .2 = .62.
     rate = corrected_rate([1] * 62 + [0] * 38, range(100), labels(90, 10, 20, 80))
     assert rate.judge_share == pytest.approx(0.62)

@@ -104,7 +104,7 @@ def test_a_judge_without_any_score_is_left_out_with_the_reason():
     assert "best" not in alone.out.replace("less the best", "")
 
 
-def test_rows_that_any_judge_was_tuned_on_are_left_out_for_all():
+def test_rows_that_any_judge_was_tuned_on_are_left_out():
     judge = replace(load("relevance"), plan=SamplingPlan(kind="weighted"))
     items = make_items(starter(), "relevance", judge.subject)
     keys = [texts_digest(item.texts) for item in items]

@@ -78,7 +78,7 @@ def test_every_level_equals_scipy_on_ragged_tied_and_missing_data(seed, coeffici
     assert across.value == pytest.approx(reference(*means), abs=1e-9)
 
 
-def test_undefined_documents_count_0_or_are_left_out_and_are_always_counted() -> None:
+def test_undefined_documents_are_always_counted() -> None:
     # Document 1: rho 1. Document 2: the judge sees no difference. 3: people see none. 4: neither
     # does. 5: one output. 6: one of two outputs failed. 7: both failed.
     seven = (

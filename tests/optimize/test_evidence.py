@@ -156,7 +156,7 @@ def test_a_demonstration_shows_peoples_comment_as_its_reason():
     assert {demo["rationale"] for demo in demos} == {NOT_GIVEN_TEXT}
 
 
-def test_no_request_holds_a_comment_on_test_or_on_the_judged_output(tmp_path):
+def test_no_request_holds_a_comment_that_would_leak(tmp_path):
     run = paid_run(tmp_path, 2, two_values=True, max_cost=2.0)
     ids = {item.id for item in prepare_run(Settings(**run.settings)).held_out.test.items}
     critiques = {run.settings[name].partition("/")[2]: set() for name in ("lm", "proposer_lm")}

@@ -52,7 +52,7 @@ def verdict(finalists, goal, rng, risk=DEFAULT_RISK):
 @pytest.mark.parametrize(
     ("goal", "documents"), [("summary", 12), ("dataset", 24), ("balanced", 10)]
 )
-def test_judges_that_are_no_better_ship_about_as_often_as_the_risk(goal, documents):
+def test_equal_judges_ship_about_as_often_as_the_risk(goal, documents):
     rng, ships = random_generator(0, "null", goal, documents), {DEFAULT_RISK: 0, 0.3: 0}
     for _ in range(RUNS):
         both = halves(rng, documents, 1.0)
@@ -81,7 +81,7 @@ def tied_world(rng, documents):
     return human, np.round(fine), np.floor(np.minimum(coarse + 1.7, 0))
 
 
-def test_an_equal_judge_with_fewer_ties_ships_about_as_often_as_the_risk():
+def test_an_equal_judge_with_fewer_ties_ships_as_rarely():
     """Ranks within either half, joined, would take apart what is tied: .63 would ship."""
     human, *judges = tied_world(random_generator(0, "population"), 50_000)
     fine, coarse = (dataset_level(scores, human).value for scores in judges)
@@ -117,7 +117,7 @@ def test_finalists_gains_are_averaged_and_swapped_together():
     assert gain.interval.low == pytest.approx(0.45 - 0.25)
 
 
-def test_nearly_constant_labels_are_too_alike_for_the_gate_at_dataset_level():
+def test_nearly_constant_labels_are_too_alike_for_the_gate():
     """Either half has 4 or 5 documents of 30 with another label than 1: ten are the least."""
     for each, ships in ((4, False), (5, True)):
         human = (np.arange(30) >= each).astype(float)

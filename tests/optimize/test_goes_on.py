@@ -109,7 +109,7 @@ def without_bill(value):
     return [without_bill(one) for one in value] if isinstance(value, list) else value
 
 
-def test_a_run_killed_at_any_moment_resumes_to_the_same_trials_and_judge(server):
+def test_a_killed_run_resumes_to_the_same_trials_and_judge(server):
     limit = ["--max-calls", "700"]
     whole, other = kill_at(server, "tune", *TUNE, *limit, shares=(0.02, 0.6))
     assert without_bill(other) == without_bill(whole)

@@ -57,7 +57,7 @@ HEADERS = {
 }
 
 
-def test_each_page_has_its_own_nonce_and_no_other_script_may_run(server):
+def test_each_page_runs_only_its_own_script(server):
     nonces = set()
     for _ in range(2):
         status, page, headers = ask(server, "GET", "")

@@ -149,7 +149,7 @@ def test_every_acknowledged_label_is_in_the_file(steps, kind):
         assert read_back(path, kind) == {name: sorted(each) for name, each in labels.items()}
 
 
-def test_a_window_does_not_replace_a_label_that_it_does_not_show(start):
+def test_a_window_replaces_only_the_label_that_it_shows(start):
     session = start()
     label(session, "Anna", 1, 0)
     for before in (None, 3):
@@ -238,7 +238,7 @@ def test_the_review_shows_annotators_before_the_judge(start):
         ("id,rating\n1,2", "is not a label from this page"),
     ],
 )
-def test_a_file_that_does_not_fit_is_refused_and_left_as_it_is(start, change, message):
+def test_a_file_that_does_not_fit_is_refused(start, change, message):
     session = start()
     label_all(session, "Anna", [1, 2])
     first, second = session.path.read_text().splitlines()

@@ -67,7 +67,7 @@ def test_each_looks_error_rate_is_sidaks():
     assert reach[1] / reach[0] == pytest.approx(norm.ppf(0.95**0.25) / norm.ppf(0.95), rel=0.001)
 
 
-def test_a_floor_that_holds_for_one_look_may_be_undecided_for_four():
+def test_more_looks_can_leave_a_floor_undecided():
     gate = [*sheet(400), "--min-tpr", "0.895"]
     one, result = json_of(verify, *gate), run(verify, *gate, "--looks", "4", "--json")
     four = json.loads(result.stdout)
@@ -222,7 +222,7 @@ def test_with_few_documents_check_asks_for_documents_and_not_outputs():
         (["a.jsonl"], ["--dimension", "label", "--data", "a.jsonl"]),
     ],
 )
-def test_check_and_a_dry_run_print_the_same_chance_of_a_gain(words, flags, here):
+def test_check_and_dry_runs_print_the_same_chance(words, flags, here):
     write_jsonl("a.jsonl", labelled(*["pass", "pass", "fail"] * 20))
     gain = json_of(check, *words)["bearing"]["gain"]
     assert gain in output_of(tune, *flags, "--dry-run")

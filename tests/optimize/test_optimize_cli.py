@@ -51,14 +51,14 @@ def folder(here):
     ],
     ids=["one document", "constant", "outside the scale", "a missing text", "no such rating"],
 )
-def test_labels_that_cannot_be_tuned_on_give_one_line_and_no_folder(labels, says):
+def test_labels_that_cannot_be_tuned_on_leave_no_folder(labels, says):
     write_labels(**labels)
     code, out, err = run(command, *OWN)
     assert (code, out, err.count("\n"), says in err) == (1, "", 1, True)
     assert not Path("runs").exists()
 
 
-def test_a_judge_that_could_not_be_frozen_is_refused_before_any_call():
+def test_a_judge_that_cannot_be_frozen_is_refused_first():
     write_labels(change=lambda n: {"liveliness": 2000 + n % 3})
     result = run(command, *OWN, "--scale", "2000-2005", "--out", "run")
     assert (result.code in (1, 2), "1000" in result.err) == (True, True)
@@ -201,7 +201,7 @@ def test_the_judges_key_is_sent_only_to_the_judges_address(models, key):
     assert settings(api_key_env="JUDGE_KEY", **models).proposer_model.api_key_env == key
 
 
-def test_the_error_on_a_missing_price_names_the_flag_or_the_argument(here, capsys):
+def test_a_missing_price_names_the_flag_or_the_argument(here, capsys):
     says = "the price of openai/writer-1 is not known; give"
     flags = ["--lm", JUDGE, "--price", "1,10", "--proposer-lm", PROPOSER, "--max-cost", "1"]
     assert command(["--dimension", "relevance", *flags]) == 2
@@ -212,13 +212,13 @@ def test_the_error_on_a_missing_price_names_the_flag_or_the_argument(here, capsy
 
 
 @pytest.mark.parametrize("name", ["api_key_env", "proposer_api_key_env"])
-def test_a_key_given_as_a_variable_name_is_refused_and_not_printed(name):
+def test_a_key_given_as_a_variable_name_is_not_printed(name):
     with pytest.raises(SettingsError, match="takes the name of an environment variable") as error:
         settings(**{name: KEYS["JUDGE_KEY"]})
     assert "sk-judge" not in str(error.value)
 
 
-def test_the_keywords_of_tune_are_the_settings_of_a_run_with_their_defaults():
+def test_the_keywords_of_tune_are_the_settings_of_a_run():
     parameters = signature(optimize.tune).parameters
     own = {"dimension", "pairwise", "data", "out", "quiet"}
     settings = {*Settings.__struct_fields__}

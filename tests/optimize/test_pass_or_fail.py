@@ -114,7 +114,7 @@ def test_the_gate_compares_the_whole_interval_with_the_floor(floors, code, gate,
         assert (figures["gate"], figures["passed"]) == (gate, code == 0)
 
 
-def test_a_gate_that_holds_is_printed_and_the_report_has_every_miss(here):
+def test_the_report_of_a_gate_has_every_miss(here):
     floors = ["--min-tpr=0.7", "--min-tnr=0.5", "--min-spearman=0.1"]
     result = run(command, *files(), *floors, "--report=page.html")
     gate = r"Gate: holds: rho 0.\d+ \[.+\] >= 0.1; TPR 0.8333 \[.+\] >= 0.7; TNR 0.6667 .+ >= 0.5"
@@ -210,7 +210,7 @@ LONGER = np.tile(np.arange(OUTPUTS, dtype=float), DOCUMENTS)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_judge_that_follows_length_more_than_people_do_gets_a_warning(sign):
+def test_a_judge_that_follows_length_gets_a_warning(sign):
     result, text = verify_both(sign * LONGER, noise(0) + noise(1))
     length = result["length"]
     # Its ranks are those of the lengths of the outputs themselves, not of what systems were given.
@@ -221,7 +221,7 @@ def test_a_judge_that_follows_length_more_than_people_do_gets_a_warning(sign):
     assert text.index(FOLLOWS) < text.index("Measured on")  # where warnings stand
 
 
-def test_a_judge_that_follows_length_no_more_than_people_do_gets_no_warning():
+def test_following_length_as_people_do_gets_no_warning():
     people = LONGER + noise(0)
     for judge in (people + 0.2 * noise(1), noise(2)):
         result, text = verify_both(judge, people)

@@ -38,7 +38,7 @@ def test_preference_accuracy_counts_a_judges_ties_half():
     assert (math.isnan(nothing.value), nothing.interval) == (True, None)
 
 
-def test_the_interval_of_a_share_is_that_of_the_correlation_2s_minus_1():
+def test_the_interval_of_a_share_is_that_of_a_correlation():
     # 12 of 15 pairs right: D = 2 * .8 - 1 = .6, each pair adds 2 or 0 less 1.6 to it, and the error
     # of Fisher's z is sd / sqrt(15) / (1 - .36).
     right = [1.0] * 12 + [-1.0] * 3

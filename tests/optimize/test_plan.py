@@ -156,7 +156,7 @@ def test_wrong_usage_gives_one_line(words, code, reason):
     assert not Path("outputs.next.jsonl").exists()
 
 
-def test_a_mapping_may_name_columns_that_outputs_get_when_they_are_labelled():
+def test_a_mapping_may_name_columns_of_labels_to_come():
     mapping = ("--map", "ok=verdict", "--map", "output=T", "--map", "group=group")
     (line,) = lines_of(*mapping, code=1)
     assert "'T': there is no such column" in line
@@ -165,7 +165,7 @@ def test_a_mapping_may_name_columns_that_outputs_get_when_they_are_labelled():
     assert "note: ok is not read: there is no column verdict" in result.err
 
 
-def test_a_mapping_may_name_columns_of_the_outputs_and_of_the_labels():
+def test_a_mapping_may_name_columns_of_both_files():
     outputs = [{"nr": f"o{n}", "reply": f"A{n}."} for n in range(9)]
     labels = [{"nr": f"o{n}", "Ann": "pass", "Ben": "fail"} for n in range(4)]
     mapping = ("--map", "ok=Ann,Ben", "--map", "output=reply", "--json")

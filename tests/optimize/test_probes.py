@@ -52,7 +52,7 @@ def test_the_rejected_side_of_a_pair_is_attacked():
     assert probes_of(Model(gullible), evidence, "tldr_concise")["order"].mean > 0
 
 
-def test_a_fixed_number_of_outputs_is_attacked_and_always_the_same_ones():
+def test_the_same_fixed_number_of_outputs_is_attacked():
     evidence = plain(n_documents=30, n_systems=4)
     shifts = probes_of(Model(gullible), evidence)
     assert {shift.n_outputs for shift in shifts.values()} == {N_PROBED_OUTPUTS}

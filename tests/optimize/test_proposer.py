@@ -38,7 +38,7 @@ UNREAD = {
 
 
 @pytest.mark.parametrize("name", READ)
-def test_an_instruction_is_read_under_its_header_or_from_the_only_fence(name):
+def test_an_instruction_is_read_from_its_header_or_fence(name):
     reply, expected = READ[name]
     assert read_instruction(reply) == expected
 

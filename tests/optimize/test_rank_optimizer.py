@@ -162,7 +162,7 @@ def test_examples_without_valid_labels_of_a_choice_are_refused(train, says):
         ("better: Literal['A', 'B']", 2, r"2 is not a label; .* a number from -1 to 1"),
     ],
 )
-def test_a_label_outside_a_program_s_two_values_is_refused_by_its_example(output, label, says):
+def test_a_label_outside_two_values_is_refused_by_its_example(output, label, says):
     rows = [{"text": "A text.", "human": 1}, {"text": "Another.", "human": label}]
     with pytest.raises(ValueError, match=f"example 1: human: {says}"):
         UserProgram(dspy.Predict(f"text -> {output}")).read_examples(rows, None, None)

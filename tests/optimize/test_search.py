@@ -38,7 +38,7 @@ LABELLED = " ".join(f"w{number}" for number in range(20))
         ("Mind, W5 w6 w7 w8 w9 w10 w11 w12; and so on.", "copies 8 words or more of the labelled"),
     ],
 )
-def test_an_instruction_that_is_empty_too_long_known_or_copied_is_rejected(instruction, why):
+def test_empty_long_known_or_copied_instructions_are_rejected(instruction, why):
     reason = rejection_reason(instruction, set(word_run_hashes(LABELLED)), ["rate the text"])
     assert reason.startswith(why) if why else reason == ""
 
@@ -52,7 +52,7 @@ def test_the_budget_raises_before_any_item_is_judged():
     assert not watch.requests
 
 
-def test_the_next_proposal_is_expected_to_cost_as_much_as_the_last():
+def test_the_last_proposals_cost_is_expected_again():
     each = Price(per_token_in=1, per_token_out=1)
     budget = SearchBudget(100, Pricing(unit=DOLLARS, proposal_price=each, proposal_cost=2))
     budget.charge_proposal(1, 0)

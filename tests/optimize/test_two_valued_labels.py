@@ -52,7 +52,7 @@ def sheet(path, words=PASS, number=60):
     return path
 
 
-def test_a_spreadsheet_of_pass_and_fail_gives_a_judge_with_these_words(tmp_path, capsys):
+def test_a_spreadsheet_of_two_words_gives_a_verdict_judge(tmp_path, capsys):
     file = sheet(tmp_path / "sheet.csv")
     run = tune("label", file, out=tmp_path / "run")
     err = capsys.readouterr().err
@@ -144,7 +144,7 @@ def test_labels_that_do_not_fit_a_judge_are_refused(
         call(judge, *file, **settings)
 
 
-def test_a_judge_is_measured_on_labels_of_its_own_or_of_other_words(here):
+def test_a_judge_is_measured_on_labels_of_any_two_words(here):
     own = judges.Judge.of(replace(VERDICT, words=("clean", "flagged")))
     for words in (("clean", "flagged"), PASS, ("sí", "no")):
         assert measure(own, sheet(here / "labels.csv", words)).scored.has_verdicts
@@ -257,7 +257,7 @@ INPUT, ANSWER = {"input": "{}+{}?"}, {"output": "say {}"}
         ({"question": "{}?", "answer": "order-{}4f85"}, ""),
     ],
 )
-def test_a_new_judge_reads_question_and_answer_and_no_column_about_labels(columns, unread):
+def test_a_new_judge_reads_no_column_about_labels(columns, unread):
     assert texts_of(**columns) == tuple(name for name in columns if name != unread)
 
 

@@ -97,7 +97,7 @@ def test_wilson_s_interval_is_the_published_one():
     assert (ends.low, ends.high) == pytest.approx((0.2553, 0.3662), abs=5e-5)
 
 
-def test_a_score_of_a_half_passes_and_failed_judgements_are_left_out():
+def test_a_score_of_a_half_passes():
     judge, human = [0.5, 0.49, NAN, 0.9], [1, 1, 1, 0]
     card = verdict_agreement(scored_rows(judge, human))
     assert (card.tpr.value, card.tpr.n) == (0.5, 2)
@@ -252,7 +252,7 @@ def test_the_threshold_ignores_the_labels_that_test_it():
     assert thresholds[0] == thresholds[1] != 0.5
 
 
-def test_binary_labels_are_tuned_for_balanced_accuracy_unless_a_level_is_given():
+def test_binary_labels_are_tuned_for_balanced_accuracy():
     words = {"name": "ok", "definition": "is it ok", "inputs": {"text": ""}, "instruction": "Say."}
     two, five = (Dimension(**words, anchors=dict.fromkeys(s, "")) for s in ((0, 1), range(1, 6)))
     items, ratings = with_verdicts(world(4)), world(4)
