@@ -235,7 +235,6 @@ def judged_output_name(text_names: Sequence[str]) -> str | None:
 def _texts_for_subject(
     file_name: str, item_id: str, texts: Mapping[str, str], subject: Subject | None
 ) -> Mapping[str, str]:
-    """Return the texts that a judge of the subject reads, by the subject's names for them."""
     if subject is None:
         return texts
     missing_names = [name for name in subject.inputs if name not in texts]

@@ -210,7 +210,6 @@ def _measure_scores(
 
 
 def _read_labels(label_source: LabelSource, dimension: str, subject: Subject | None) -> AnyLabels:
-    """Read the labels on `dimension`: ratings of outputs, or votes on pairs of outputs."""
     holds_pairs = subject is None and isinstance(label_source.data, LabelledPairs)
     is_pairwise = isinstance(subject, Comparison) or holds_pairs
     try:
@@ -229,7 +228,6 @@ def _read_labels(label_source: LabelSource, dimension: str, subject: Subject | N
 
 
 def _match_score_keys(scores: Any, source: LabelSource, labels: AnyLabels) -> dict[object, str]:
-    """Map each key of `scores` to the id of the labelled row that the score is of."""
     import pandas as pd
 
     keys, keys_are_ids = {*scores.keys()}, not ids_are_numbers(labels)

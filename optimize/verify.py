@@ -22,12 +22,7 @@ from judges.cli.flags import (
     split_named_value,
 )
 from judges.terminal import DONE_EXIT_CODE
-from optimize.inputs.flags import (
-    FLOOR_FIGURES,
-    CommandOutcome,
-    read_floors,
-    run_and_print,
-)
+from optimize.inputs.flags import FLOOR_FIGURES, CommandOutcome, read_floors, run_and_print
 from optimize.inputs.labelled import LabelSource
 from optimize.items import is_two_valued
 from optimize.measurement import Measurement
@@ -35,13 +30,7 @@ from optimize.measuring.asking import ask_judges
 from optimize.measuring.changed_swap import ChangedRowsSwap, decide_by_changes
 from optimize.measuring.swap import SwapResult, decide_swap
 from optimize.report.page import write_verification
-from optimize.report.swap import (
-    changed_swap_lines,
-    swap_faults,
-    swap_json,
-    swap_lines,
-    write_swap,
-)
+from optimize.report.swap import changed_swap_lines, swap_faults, swap_json, swap_lines, write_swap
 from optimize.report.verification import (
     floor_outcome,
     verification_faults,

@@ -51,19 +51,19 @@ def fields_json(result: Any, *excluded: str, decimals: int | None = JSON_DECIMAL
     """
     record: JsonObject = {}
     for field in fields(result):
-        value = getattr(result, field.name)
+        value, key = getattr(result, field.name), field.metadata.get("json", field.name)
         is_unset = value is field.default and (value is None or value is False)
-        if field.name not in excluded and not is_unset:
-            record |= _json_entries(field.metadata.get("json", field.name), value, decimals)
+        if field.name in excluded or is_unset:
+            continue
+        if key.endswith("interval"):
+            for end in ("low", "high"):
+                end_key = key.removesuffix("interval") + end
+                record[end_key] = json_number(getattr(value, end, math.nan), decimals)
+        elif key:
+            record[key] = to_json(value, decimals)
+        else:
+            record |= to_json(value, decimals)
     return record
-
-
-def _json_entries(key: str, value: object, decimals: int | None) -> JsonObject:
-    if key.endswith("interval"):
-        prefix, ends = key.removesuffix("interval"), ("low", "high")
-        return {prefix + end: json_number(getattr(value, end, math.nan), decimals) for end in ends}
-    json_value = to_json(value, decimals)
-    return {key: json_value} if key else dict(json_value)
 
 
 def figure_json(figure: Figure, decimals: int | None = JSON_DECIMALS) -> JsonObject:

@@ -126,7 +126,6 @@ def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComp
 
 
 def _without_failed_scores(judge_entry: JudgeEntry) -> JudgeEntry:
-    """Replace an entry's scores by the reason of failure, if all of the judgements failed."""
     scores = judge_entry.scored_items
     if scores is None or len(scores.failures) < len(scores.items):
         return judge_entry

@@ -243,7 +243,6 @@ def _match_rows(
 
 
 def _text_pairs(labelled_output: LabelledOutput) -> Iterator[tuple[str, str]]:
-    """Yield each pair of an input text and an output text of a labelled output."""
     texts = {name: text.strip() for name, text in labelled_output.texts.items()}
     output_names = [name for name in texts if name_key(name) in OUTPUT_NAMES] or [*texts]
     for input_name, output_name in product(texts, output_names):
@@ -252,7 +251,6 @@ def _text_pairs(labelled_output: LabelledOutput) -> Iterator[tuple[str, str]]:
 
 
 def _has_other_output(tool: Tool, row: Record, labelled_output: LabelledOutput) -> bool:
-    """Return whether the output that the tool scored is not the output that people labelled."""
     labelled_texts = {*texts_inside({**labelled_output.texts})}
     output_texts = tool.texts_of(row, "output")
     return bool(labelled_texts and output_texts and output_texts.isdisjoint(labelled_texts))

@@ -182,7 +182,6 @@ def _score_column(record: Mapping[str, object], dimension: str) -> str:
 
 
 def _is_tuned_on(record: Mapping[str, object], column: str) -> bool:
-    """Return whether `score` or `winrate` noted that the judge was tuned on the row."""
     prefix = column.removesuffix("_preferred")
     mark_columns = TUNED_ON_KEY, f"{column}.{TUNED_ON_KEY}", f"{prefix}_{TUNED_ON_KEY}"
     return str(first_value(record, mark_columns)).casefold() == "true"

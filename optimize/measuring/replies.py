@@ -50,7 +50,6 @@ def read_replies(
 
 
 def _read_texts(location: str, record: object, key: str) -> tuple[str, ...]:
-    """Return the texts under a key of the record: one text, or a list of texts."""
     value = record.get(key) if isinstance(record, dict) else None
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):

@@ -5,12 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from judges.terminal import LINE_WIDTH, wrap_lines
-from optimize.figures.as_text import (
-    number_text,
-    share_text,
-    short_name,
-    table_lines,
-)
+from optimize.figures.as_text import number_text, share_text, short_name, table_lines
 from optimize.measuring.misses import Miss
 from optimize.statistics.intervals import Figure
 

@@ -5,12 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from judges.tables.problems import count_text
-from optimize.figures.as_text import (
-    figure_text,
-    number_text,
-    share_text,
-    short_name,
-)
+from optimize.figures.as_text import figure_text, number_text, share_text, short_name
 from optimize.items import DataCounts
 from optimize.measuring.scorecard import Scorecard, VerdictFigures
 from optimize.measuring.scored import TuningOverlap
@@ -189,7 +184,6 @@ def _rank_tiles(scorecard: Scorecard) -> Iterator[Tile]:
 
 
 def _pairs_tile(scorecard: Scorecard) -> Tile:
-    """Return a tile with the share of pairs that the judge orders as people do."""
     note = "a coin reaches 50%"
     if (scorecard.tie_share or 0) >= MIN_TIE_SHARE:
         note = f"{share_text(scorecard.tie_share)} tied, which count half; {note}"

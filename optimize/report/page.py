@@ -230,7 +230,6 @@ def _prompt_section(result: TuningResult, prompts: ByJudge[Prompt]) -> Section:
 
 
 def _answer_tables(result: TuningResult) -> list[ReportTable]:
-    """Return a table of the tuned judge's questions, and of how much each counts in the score."""
     if not result.answers:
         return []
     rows = []

@@ -7,13 +7,7 @@ from dataclasses import replace
 
 from judges.protocol import is_embedded
 from judges.tables.problems import count_text
-from optimize.figures.as_text import (
-    SPLIT_TITLES,
-    command_text,
-    cost_text,
-    figure_text,
-    number_text,
-)
+from optimize.figures.as_text import SPLIT_TITLES, command_text, cost_text, figure_text, number_text
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.report import card
 from optimize.report.answer import MAX_RUN_LINES, Fact, ReportAnswer, ReportTable
@@ -191,7 +185,6 @@ def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
 
 
 def _steps_if_gain_unproven(result: TuningResult, test: SplitResult) -> Iterator[str]:
-    """Yield what to do if tuning gained nothing, or if its gain is not confirmed."""
     if result.shipped == "tuned":
         if test.objective_gain.interval and not test.is_gain_confirmed:
             yield "Verify the judge on further labels: test alone does not confirm the gain."

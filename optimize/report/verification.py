@@ -18,20 +18,12 @@ from optimize.figures.as_text import (
 )
 from optimize.inputs.flags import FLOOR_FIGURES
 from optimize.measuring.scorecard import Scorecard
-from optimize.measuring.verification import (
-    Associations,
-    Verification,
-)
+from optimize.measuring.verification import Associations, Verification
 from optimize.report import card
 from optimize.report.answer import MAX_VERIFY_LINES, Fact, ReportAnswer, fact_lines, miss_line
 from optimize.search.problem import MAX_FAILED_SHARE
 from optimize.statistics.correlations import Correlation
-from optimize.statistics.floor import (
-    FloorOutcome,
-    check_floor,
-    interval_for_looks,
-    labels_to_add,
-)
+from optimize.statistics.floor import FloorOutcome, check_floor, interval_for_looks, labels_to_add
 from optimize.statistics.intervals import Interval
 from optimize.statistics.verdict_rates import Rate
 
@@ -89,7 +81,6 @@ def floor_texts(result: Verification) -> dict[FloorOutcome, list[str]]:
 
 
 def _reasons_to_fail(result: Verification) -> Iterator[str]:
-    """Yield each reason why the judge falls short, whatever its figures are."""
     n_outputs, n_failed = result.data_counts.n_outputs, result.scorecard.rho.n_failed
     limit_text = f"at most {MAX_FAILED_SHARE:.0%} may"
     if n_failed > MAX_FAILED_SHARE * n_outputs:

@@ -22,12 +22,7 @@ from optimize.statistics.coefficients import (
     sums_above,
     weighted_midranks,
 )
-from optimize.statistics.intervals import (
-    Interval,
-    Vector,
-    correlation_interval,
-    system_interval,
-)
+from optimize.statistics.intervals import Interval, Vector, correlation_interval, system_interval
 from optimize.statistics.rows import ScoredRows, scored_rows
 
 # What a level ranks: the outputs of each document, all outputs, or the systems by their means.

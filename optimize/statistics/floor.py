@@ -60,49 +60,45 @@ def suggested_floors(figures: Correlation | VerdictAgreement) -> dict[str, float
     floor if labels are so few that figures on as many new labels may have no interval.
     """
     if isinstance(figures, VerdictAgreement):
-        floors = {"tpr": _rate_floor(figures.tpr), "tnr": _rate_floor(figures.tnr)}
+        rates = {"tpr": figures.tpr, "tnr": figures.tnr}
+        floors = {name: suggested_rate_floor(rate) for name, rate in rates.items()}
     else:
-        is_dataset_level = figures.level == "dataset"
-        n_required = MIN_DOCUMENTS_FOR_RHO_FLOOR if is_dataset_level else MIN_DOCUMENTS_FOR_FLOOR
-        if figures.interval is None or figures.n_documents < n_required:
-            return {}
-        floors = {"spearman": suggested_rho_floor(figures.value, figures.interval.low)}
+        floors = {"spearman": suggested_rho_floor(figures)}
     floors = {name: math.floor(100 * floor) / 100 for name, floor in floors.items()}
     # A judge that decides at random has a rho of 0, or a TPR and TNR whose sum is 1.
     return floors if sum(floors.values()) > len(floors) - 1 else {}
 
 
-def _rate_floor(rate: Rate) -> float:
-    """Return the floor to suggest for a rate; 0 if labels are too few to suggest one."""
-    n_documents = rate.n_documents or 0
-    has_single_outputs = n_documents == rate.n
-    n_required = 2 * MIN_OUTPUTS_FOR_RATES if has_single_outputs else MIN_DOCUMENTS_FOR_FLOOR
-    if not rate.interval or rate.interval.low == 0 or n_documents < n_required:
+def suggested_rho_floor(rho: Correlation) -> float:
+    """Return the suggested floor for a rho; 0 if labels are too few to suggest one."""
+    is_dataset_level = rho.level == "dataset"
+    n_required = MIN_DOCUMENTS_FOR_RHO_FLOOR if is_dataset_level else MIN_DOCUMENTS_FOR_FLOOR
+    if rho.interval is None or rho.n_documents < n_required:
         return 0.0
-    return suggested_rate_floor(rate.value, rate.interval.low, rate.n)
-
-
-def suggested_rho_floor(rho: float, interval_low: float) -> float:
-    """Return the suggested floor for a rho whose 95 % interval has this low end."""
-    z, low_z = math.atanh(rho), math.atanh(interval_low)
+    z, low_z = math.atanh(rho.value), math.atanh(rho.interval.low)
     standard_error = (z - low_z) / student_quantile(math.inf)
     return math.tanh(low_z - math.sqrt(2) * QUANTILE_OF_ONE_FLOOR * standard_error)
 
 
-def suggested_rate_floor(rate: float, interval_low: float, n_outputs: int) -> float:
-    """Return the suggested floor for a TPR or TNR whose Wilson interval has this low end.
+def suggested_rate_floor(rate: Rate) -> float:
+    """Return the suggested floor for a TPR or TNR; 0 if labels are too few to suggest one.
 
     With a probability of 10 %, the rate on new labels is below `new`, which solves the quadratic
     equation (rate - new)^2 = 2 a m (1 - m). Here a is the squared quantile divided by the effective
     number of outputs, and both variances are computed at m = (rate + new) / 2. The code writes b
     for 2 rate - 1.
     """
-    n_effective = n_outputs_from_interval(rate, interval_low)
-    variance_factor = 1 + WIDTH_NOISE * (1 + n_outputs / n_effective) / n_effective
-    a, b = QUANTILE_OF_TWO_FLOORS**2 * variance_factor / n_effective, 2 * rate - 1
-    discriminant_root = math.sqrt((a * b) ** 2 + 8 * a * rate * (1 - rate) * (1 + a / 2))
-    new_rate = rate - (a * b + discriminant_root) / (2 + a)
-    return wilson_interval(max(0.0, new_rate), n_effective).low
+    share, interval, n_documents = rate.value, rate.interval, rate.n_documents or 0
+    has_single_outputs = n_documents == rate.n
+    n_required = 2 * MIN_OUTPUTS_FOR_RATES if has_single_outputs else MIN_DOCUMENTS_FOR_FLOOR
+    if interval is None or interval.low == 0 or n_documents < n_required:
+        return 0.0
+    n_effective = n_outputs_from_interval(share, interval.low)
+    variance_factor = 1 + WIDTH_NOISE * (1 + rate.n / n_effective) / n_effective
+    a, b = QUANTILE_OF_TWO_FLOORS**2 * variance_factor / n_effective, 2 * share - 1
+    discriminant_root = math.sqrt((a * b) ** 2 + 8 * a * share * (1 - share) * (1 + a / 2))
+    new_share = share - (a * b + discriminant_root) / (2 + a)
+    return wilson_interval(max(0.0, new_share), n_effective).low
 
 
 def interval_for_looks(figure: Correlation | Rate, looks: int) -> Interval | None:

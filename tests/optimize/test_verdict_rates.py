@@ -115,16 +115,30 @@ def test_a_floor_holds_below_the_interval_and_falls_short_above(floor, verdict):
     assert check_floor(None, floor) == "undecided"
 
 
+def rho_on_fishers_z(z, half_width, n_documents):
+    """A rho at summary level, with an interval that is symmetrical on Fisher's z."""
+    return Correlation(
+        value=math.tanh(z),
+        interval=Interval(math.tanh(z - half_width), math.tanh(z + half_width)),
+        coefficient="spearman",
+        level="summary",
+        n_outputs=4 * n_documents,
+        n_documents=n_documents,
+        n_failed=0,
+    )
+
+
 @pytest.mark.parametrize(("share", "n"), [(0.8, 60), (0.9, 120), (0.7, 400)])
 def test_an_equally_good_judge_holds_suggested_floors_nine_times_of_ten(share, n):
     today, again = np.random.default_rng(n).binomial(n, share, (2, 4000)) / n
-    floors = [suggested_rate_floor(s, wilson_interval(s, n).low, n) for s in today]
+    rates = [Rate(s, wilson_interval(s, n), n, n_documents=n) for s in today]
+    floors = [suggested_rate_floor(rate) for rate in rates]
     hits = [wilson_interval(s, n).low >= floor for s, floor in zip(again, floors, strict=True)]
     assert 0.89 <= np.mean(hits) ** 2 <= 0.95  # TPR's floor and TNR's
     # On Fisher's z both figures err by sigma: the new one is below z - 1.2816 sqrt(2) sigma in one
     # of ten, and its interval begins 1.96 sigma below it.
     z, sigma = 0.6, n**-0.5
-    floor = suggested_rho_floor(math.tanh(z), math.tanh(z - 1.959964 * sigma))
+    floor = suggested_rho_floor(rho_on_fishers_z(z, 1.959964 * sigma, n))
     assert math.atanh(floor) == pytest.approx(z - (1.959964 + 1.281552 * 2**0.5) * sigma)
 
 
@@ -140,11 +154,7 @@ def test_the_outputs_to_add_bring_the_interval_to_the_floor():
 
 def test_so_many_more_documents_decide_if_rho_stays():
     # On Fisher's z the interval is .5 +- .2; a floor .1 below rho takes four times 40 documents.
-    ends = Interval(math.tanh(0.3), math.tanh(0.7))
-    counts = {"n_outputs": 40, "n_documents": 40, "n_failed": 0}
-    rho = Correlation(
-        value=math.tanh(0.5), interval=ends, coefficient="spearman", level="dataset", **counts
-    )
+    rho = rho_on_fishers_z(0.5, 0.2, 40)
     assert labels_to_add(rho, math.tanh(0.4)) == 120
     assert labels_to_add(rho, math.tanh(0.6)) == 120
     assert labels_to_add(replace(rho, interval=None), 0.4) is None
