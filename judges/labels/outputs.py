@@ -9,7 +9,7 @@ from judges.labels.names import map_flag, name_words
 from judges.labels.rating_columns import similar_name
 from judges.labels.rating_reader import RatingReader
 from judges.labels.ratings import RatingsByDimension, TableRatings, read_ratings
-from judges.labels.roles import RESPONSE_NAMES, Roles
+from judges.labels.roles import Roles
 from judges.labels.rows import ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet, rated_dimensions
 from judges.tables.problems import Problems, UnreadableError, count_text, excerpt, joined_names
@@ -151,17 +151,7 @@ def no_labels_error(roles: Roles) -> UnreadableError:
     label_columns = label_columns or columns.of_kind(unused_columns, "label")
     flags, two_word_flags = list[str](), list[str]()
     for name in label_columns:
-        cells = columns.column(name).cells
-        preferred_columns = [column for column in columns.table.columns if column in cells]
-        if len(preferred_columns) == 2:
-            fault = f"{name} names the better of two columns, so each row is a pair"
-            column_a, column_b = preferred_columns
-            vote_columns = [n for n in label_columns if column_a in columns.column(n).cells]
-            pair_columns = (vote_columns, [column_a], [column_b])
-            flags = [*map(map_flag, ("votes", *RESPONSE_NAMES), pair_columns)]
-            advice = f"name their columns with {' '.join(flags)}"
-            return UnreadableError("no-rating", fault, advice)
-        reader = RatingReader(cells)
+        reader = RatingReader(columns.column(name).cells)
         values_flag = f" {reader.values_flag}" if reader.has_faults else ""
         flags.append(map_flag("label", [name]) + values_flag)
         if reader.has_two_unknown_words:
@@ -170,6 +160,7 @@ def no_labels_error(roles: Roles) -> UnreadableError:
     advice = f"name one, as in {flag_text}, or give labels: dspy-judges label FILE --dimension NAME"
     if len(two_word_flags) == 1:
         advice = f"say which word is good, as in {two_word_flags[0]} (or the other way round)"
+    advice += "; for pairs: --map votes=COLUMN --map response_a=COLUMN --map response_b=COLUMN"
     names_text = joined_names(columns.table.columns) + _judge_scores_text(columns)
     fault = f"no column of labels was recognised; the columns are {names_text}"
     return UnreadableError("no-rating", fault, advice)

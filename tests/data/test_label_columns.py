@@ -223,15 +223,10 @@ def test_identifiers_addresses_and_times_are_no_texts_and_may_be_named():
         assert flags in " ".join(f"{result.out} {result.err}".split())
 
 
-def test_a_column_that_names_the_better_of_two_columns_makes_pairs():
+def test_votes_under_another_name_are_asked_for():
     rows = [{"ask": f"Why {n}?", "gpt": f"So {n}.", "bard": f"No {n}."} for n in range(6)]
     message = refusal([row | {"best": ("gpt", "bard")[n % 2]} for n, row in enumerate(rows)])
-    assert "best names the better of two columns, so each row is a pair" in message
-    assert "--map votes=best --map response_a=gpt --map response_b=bard" in message
-    # Each annotator has a column, and Ben always prefers the same one.
-    votes = [{"Ann": ("gpt", "bard", "tie")[n % 3], "Ben": "gpt"} for n in range(6)]
-    rows = [row | vote for row, vote in zip(rows, votes, strict=True)]
-    assert "--map votes=Ann,Ben --map response_a=gpt --map response_b=bard" in refusal(rows)
+    assert "for pairs: --map votes=COLUMN --map response_a=COLUMN --map" in message
 
 
 def test_a_judge_finds_the_column_that_it_was_named_after():
