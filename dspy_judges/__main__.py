@@ -7,7 +7,6 @@ from difflib import get_close_matches
 from dspy_judges import __version__
 from dspy_judges.startup import run, wrap_output_streams
 
-JUDGES_COMMAND = "judges.cli.main:command"
 # For each command: its summary in the help, and the MODULE:FUNCTION that runs it.
 COMMANDS = {
     "check": ("what a label file holds, and every problem", "optimize.check:command"),
@@ -18,11 +17,11 @@ COMMANDS = {
     "compare": ("how far several judges and models agree with people", "optimize.compare:command"),
     "panel": ("several judges joined in one", "optimize.panel:command"),
     "estimate": ("the mean of people's labels, from few labels", "optimize.estimate:command"),
-    "score": ("judge every row of a table", JUDGES_COMMAND),
-    "winrate": ("compare the two outputs of every pair", JUDGES_COMMAND),
-    "list": ("the judges that come with this package", JUDGES_COMMAND),
-    "show": ("a judge's definition and its prompt", JUDGES_COMMAND),
-    "export": ("a judge's prompt as a chat-completions request", JUDGES_COMMAND),
+    "score": ("judge every row of a table", "judges.cli.main:score"),
+    "winrate": ("compare the two outputs of every pair", "judges.cli.main:winrate"),
+    "list": ("the judges that come with this package", "judges.cli.main:list_judges"),
+    "show": ("a judge's definition and its prompt", "judges.cli.main:show"),
+    "export": ("a judge's prompt as a chat-completions request", "judges.cli.main:export"),
 }
 DESCRIPTION = """\
 Tune LLM judges to human labels, measure them on labels that they never saw,
@@ -64,8 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         message = f"no command {command_name!r}{suggestion} (--help lists them)"
         print(f"dspy-judges: {message}", file=sys.stderr)
         return 2
-    function_path = COMMANDS[command_name][1]
-    return run(function_path, arguments if function_path == JUDGES_COMMAND else command_arguments)
+    return run(COMMANDS[command_name][1], command_arguments)
 
 
 if __name__ == "__main__":

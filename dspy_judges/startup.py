@@ -52,7 +52,9 @@ def run(function_path: str, arguments: Sequence[str] | None = None) -> int:
     """Call a command's function, written MODULE:FUNCTION, and return the exit code.
 
     The exit code is 0 for done, 1 for failed or below a required value, 2 for wrong usage, 3 for
-    undecided, and 130 for interrupted. By default, `arguments` are those of the process.
+    undecided, and 130 for interrupted. By default, `arguments` are those of the process. A module
+    that `python -m` starts calls this function before it imports libraries: from then on, a file in
+    the working folder cannot hide a library.
     """
     wrap_output_streams()
     try:

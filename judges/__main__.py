@@ -1,15 +1,8 @@
-"""The commands `python -m judges list`, `show`, `score`, `winrate` and `export`."""
+"""`python -m judges WORD` is the same as `dspy-judges WORD`."""
 
 import sys
-from collections.abc import Sequence
 
-from dspy_judges.startup import run
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command, and return its exit code (see `dspy_judges.startup.run`)."""
-    return run("judges.cli.main:command", argv)
-
+from dspy_judges.__main__ import main as main
 
 if __name__ == "__main__":
     sys.exit(main())

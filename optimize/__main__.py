@@ -9,8 +9,7 @@ from dspy_judges.startup import exit_on_ctrl_c
 from dspy_judges.startup import run as start
 
 if __name__ == "__main__":
-    # `start` must be called before all other imports; its docstring says why.
-    sys.exit(start("optimize.__main__:command"))
+    sys.exit(start("optimize.__main__:command"))  # before other imports; `start` says why
 
 from judges.cli.flags import ENDPOINT_FLAGS, READING_FLAGS, Parser, add_flags
 from judges.client import check_model_name

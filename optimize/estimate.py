@@ -5,8 +5,7 @@ import sys
 from dspy_judges.startup import run as start
 
 if __name__ == "__main__":
-    # This precedes other imports: no file in the working folder may be imported as a library.
-    sys.exit(start("optimize.estimate:command"))
+    sys.exit(start("optimize.estimate:command"))  # before other imports; `start` says why
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -50,8 +49,7 @@ def parser() -> Parser:
         "fail, the share of passes) from few labels and many judgements. The labelled\n"
         "outputs must be a random sample, or have sampling weights.",
     )
-    help_text = "all outputs, some of them with labels"
-    add_flags(command_parser, "--data", required=True, help=help_text)
+    add_flags(command_parser, "--data", required=True, help="all outputs, some of them with labels")
     help_text = "a judge's scores for all outputs"
     command_parser.add_argument("--scores", required=True, metavar="FILE", help=help_text)
     add_flags(command_parser, "--annotations", *READING_FLAGS, "--dimension", "--scale")

@@ -5,8 +5,7 @@ import sys
 from dspy_judges.startup import run as start
 
 if __name__ == "__main__":
-    # This precedes other imports: no file in the working folder may be imported as a library.
-    sys.exit(start("optimize.plan:command"))
+    sys.exit(start("optimize.plan:command"))  # before other imports; `start` says why
 
 import argparse
 import json

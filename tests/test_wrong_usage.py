@@ -81,7 +81,7 @@ BARE = "no model 'gpt-5': write embedded or PROVIDER/NAME"
         (f"{OWN} --max-cost 1 {NOWHERE}", 1, "max_cost needs the model's price"),
         (f"{OWN} --api-base http://me:word@host/v1", 2, "--api-base: holds a password or a key"),
         (OWN, 1, "OPENAI_API_KEY is not set"),
-        ("nope", 2, "invalid choice: 'nope'"),
+        ("nope", 2, "no command 'nope'"),
         ("tune in.csv", 2, "unrecognized arguments: in.csv; did you mean --data in.csv?"),
         (f"{TUNE} --data in.csv --data two.csv", 2, "in.csv and two.csv: the flag takes one file;"),
         ("verify relevance --data twice.csv", 1, "row 20, field 'id': 'd0s0' is the id of"),

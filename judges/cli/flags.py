@@ -66,7 +66,7 @@ class Parser(argparse.ArgumentParser):
         arguments = sys.argv[1:] if args is None else list(args)
         known_flags = list(self._option_string_actions)
         # argparse would report a missing flag before it reports a flag that does not exist.
-        for argument in takewhile("--".__ne__, () if self._subparsers else arguments):
+        for argument in takewhile("--".__ne__, arguments):
             flag = argument.partition("=")[0]
             if flag.startswith("--") and " " not in argument and flag not in known_flags:
                 similar_flags = get_close_matches(flag, known_flags, n=1, cutoff=0.75)

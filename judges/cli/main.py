@@ -1,9 +1,9 @@
-"""Parse the arguments of the commands list, show, score, winrate and export, and run them."""
+"""The commands list, show, score, winrate and export: their flags, and what runs them."""
 
-import argparse
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from dspy_judges.startup import exit_on_ctrl_c
 from judges.cli.flags import (
@@ -14,11 +14,6 @@ from judges.cli.flags import (
     add_model_flags,
 )
 from judges.terminal import run_command
-
-ABOUT = """\
-Judge texts with rating judges and pairwise judges: from the catalogue, frozen
-after tuning (dspy-judges tune), or defined in your own file. Unless --lm or the
-judge names another model, the embedded model answers, offline and for free."""
 
 ABOUT_LIST = """\
 List the judges that come with this package: the texts that each judge reads,
@@ -61,55 +56,61 @@ judge asks for one reply. A warning on stderr says what the request cannot
 express."""
 
 
-def command(arguments: Sequence[str]) -> int:
-    flags = make_parser().parse_args(arguments)
+def list_judges(arguments: Sequence[str]) -> int:
+    parser = Parser(prog="dspy-judges list", description=ABOUT_LIST)
+    add_flags(parser, "--json", help="print as JSON, with definitions")
+    return _run(parser, arguments, "judges.cli.show:show_list")
+
+
+def show(arguments: Sequence[str]) -> int:
+    parser = Parser(prog="dspy-judges show", description=ABOUT_SHOW)
+    parser.add_argument("judge", metavar="JUDGE", help=JUDGE_HELP)
+    add_flags(parser, "--reasoning", "--json")
+    return _run(parser, arguments, "judges.cli.show:show_judge")
+
+
+def score(arguments: Sequence[str]) -> int:
+    return _run(score_parser(), arguments, "judges.cli.table:command")
+
+
+def score_parser() -> Parser:
+    usage = "%(prog)s JUDGE... --data FILE --out FILE [options]"
+    parser = Parser(prog="dspy-judges score", usage=usage, description=ABOUT_SCORE)
+    parser.add_argument("judges", nargs="+", metavar="JUDGE", help=JUDGE_HELP)
+    _add_table_flags(parser, data_help="the rows to judge", is_pairwise=False)
+    return parser
+
+
+def winrate(arguments: Sequence[str]) -> int:
+    usage = "%(prog)s JUDGE --data FILE --out FILE [options]"
+    parser = Parser(prog="dspy-judges winrate", usage=usage, description=ABOUT_WINRATE)
+    help_text = f"a pairwise judge: {JUDGE_HELP}"
+    parser.add_argument("judges", nargs=1, metavar="JUDGE", help=help_text)
+    _add_table_flags(parser, data_help="the pairs to judge", is_pairwise=True)
+    return _run(parser, arguments, "judges.cli.table:command")
+
+
+def export(arguments: Sequence[str]) -> int:
+    parser = Parser(prog="dspy-judges export", description=ABOUT_EXPORT)
+    parser.add_argument("judge", metavar="JUDGE", help=JUDGE_HELP)
+    help_text = f"the model in the request (the frozen judge's, else {DEFAULT_EXPORT_LM})"
+    parser.add_argument("--lm", metavar="NAME", help=help_text)
+    return _run(parser, arguments, "judges.cli.show:export")
+
+
+def _run(parser: Parser, arguments: Sequence[str], function_path: str) -> int:
+    """Parse the arguments, and call the function MODULE:FUNCTION with the flags."""
+    flags = parser.parse_args(arguments)
     with exit_on_ctrl_c():
         # The command's module is imported only now, since --help and wrong flags do not need it.
-        module_name, _, function_name = flags.function_path.partition(":")
+        module_name, _, function_name = function_path.partition(":")
         run = getattr(import_module(module_name), function_name)
-    name = f"dspy-judges {arguments[0]}"
-    return run_command(name, lambda: run(flags), verbose=flags.verbose, quiet=flags.quiet)
+    output: dict[str, Any] = {name: getattr(flags, name, False) for name in ("verbose", "quiet")}
+    return run_command(parser.prog, lambda: run(flags), **output)
 
 
-def make_parser() -> argparse.ArgumentParser:
-    main_parser: argparse.ArgumentParser = Parser(prog="dspy-judges", description=ABOUT)
-    subparsers = main_parser.add_subparsers(metavar="COMMAND", required=True)
-
-    def add_command(
-        name: str, function_path: str, description: str, usage: str | None = None
-    ) -> argparse.ArgumentParser:
-        command_parser = subparsers.add_parser(name, description=description, usage=usage)
-        command_parser.set_defaults(function_path=function_path, verbose=False, quiet=False)
-        return command_parser
-
-    list_parser = add_command("list", "judges.cli.show:show_list", ABOUT_LIST)
-    list_parser.add_argument("--json", action="store_true", help="print as JSON, with definitions")
-
-    show_parser = add_command("show", "judges.cli.show:show_judge", ABOUT_SHOW)
-    show_parser.add_argument("judge", metavar="JUDGE", help=JUDGE_HELP)
-    add_flags(show_parser, "--reasoning", "--json")
-
-    usage = "dspy-judges score JUDGE... --data FILE --out FILE [options]"
-    score_parser = add_command("score", "judges.cli.table:command", ABOUT_SCORE, usage)
-    score_parser.set_defaults(is_pairwise=False)
-    score_parser.add_argument("judges", nargs="+", metavar="JUDGE", help=JUDGE_HELP)
-    _add_table_flags(score_parser, data_help="the rows to judge")
-
-    usage = "dspy-judges winrate JUDGE --data FILE --out FILE [options]"
-    winrate_parser = add_command("winrate", "judges.cli.table:command", ABOUT_WINRATE, usage)
-    winrate_parser.set_defaults(is_pairwise=True)
-    help_text = f"a pairwise judge: {JUDGE_HELP}"
-    winrate_parser.add_argument("judges", nargs=1, metavar="JUDGE", help=help_text)
-    _add_table_flags(winrate_parser, data_help="the pairs to judge")
-
-    export_parser = add_command("export", "judges.cli.show:export", ABOUT_EXPORT)
-    export_parser.add_argument("judge", metavar="JUDGE", help=JUDGE_HELP)
-    help_text = f"the model in the request (the frozen judge's, else {DEFAULT_EXPORT_LM})"
-    export_parser.add_argument("--lm", metavar="NAME", help=help_text)
-    return main_parser
-
-
-def _add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
+def _add_table_flags(parser: Parser, *, data_help: str, is_pairwise: bool) -> None:
+    parser.set_defaults(is_pairwise=is_pairwise)
     help_text = "add a column with the answer to each question (not needed for .jsonl)"
     parser.add_argument("--answers", action="store_true", help=help_text)
     add_flags(parser, "--reasoning")

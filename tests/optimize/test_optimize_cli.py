@@ -13,7 +13,7 @@ from rating_files import weather_rows
 
 import optimize
 from dspy_judges.errors import SettingsError, UsageError
-from judges.cli.main import make_parser
+from judges.cli.main import score_parser
 from judges.loading import load
 from judges.scoring import SamplingPlan
 from optimize.__main__ import command
@@ -113,8 +113,8 @@ def test_every_command_takes_numbers_as_people_write_them(flag, value, words):
     for word in words:
         results = [read_settings({"dimension": "relevance", flag: word})]
         if flag != "risk":
-            ask = ["score", "fluency", "--data", "x", f"--{flag.replace('_', '-')}", word]
-            results.append(make_parser().parse_args(ask))
+            ask = ["fluency", "--data", "x", f"--{flag.replace('_', '-')}", word]
+            results.append(score_parser().parse_args(ask))
         assert {getattr(settings, flag) for settings in results} == {value}
 
 
