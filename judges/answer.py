@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Collection
 from enum import IntEnum
 from functools import lru_cache
-from typing import NamedTuple
 
 from judges.judgement import NoScoreError, quote
 from judges.prompt import FIELD_HEADER_PATTERN, FieldValue
@@ -181,13 +180,6 @@ class Heading(IntEnum):
     FINAL = 4  # such as "Final rating" or "Overall"
 
 
-class Answer(NamedTuple):
-    """An answer in a reply, with its position in the reply."""
-
-    value: float | str
-    position: int
-
-
 class _Line:
     """A line of a reply: its heading, and the answer at its start or after the heading.
 
@@ -261,15 +253,15 @@ FORMS: tuple[Callable[[_Line], Heading | None], ...] = (
 
 def find_answer(
     text: str, patterns: AnswerPatterns, headings: Collection[str] = (), needs_heading: bool = False
-) -> Answer | None:
-    """Return the answer that a text states; None for a text without an answer.
+) -> tuple[float | str, int] | None:
+    """Return the answer that a text states, and its position; None for a text without an answer.
 
     If `needs_heading` is true, an answer counts only under one of the `headings`, such as "rating",
     or alone on its line. Raises NoScoreError if the answer is unclear.
     """
     stripped_text = text.strip(_SURROUNDING_CHARACTERS).rstrip(".*")
     if (choice := patterns.choice_by_text.get(stripped_text.lower())) is not None:
-        return Answer(choice, text.index(stripped_text))
+        return choice, text.index(stripped_text)
     if len(text.strip()) > MAX_REPLY_LENGTH:
         raise NoScoreError(f"more than {MAX_REPLY_LENGTH:,} characters: {quote(text)}")
     answer_names = frozenset(re.findall(r"[^\W\d_]+", " ".join(headings).lower()))
@@ -287,7 +279,7 @@ def find_answer(
     value = values.pop() if len(values) == 1 else None
     if not last_line.answer or value is None or _WITHDRAWAL_PHRASE.search(text_after):
         raise NoScoreError(f"not one clear answer in {quote(text)}")
-    return Answer(value, last_line.position + last_line.answer.start("value"))
+    return value, last_line.position + last_line.answer.start("value")
 
 
 def plain_text(text: str, patterns: AnswerPatterns) -> str:

@@ -92,17 +92,14 @@ def read_reply(
 def _find_spans(
     reply: str, reply_span: Span, headers: Sequence[re.Match[str]], prompt: Prompt
 ) -> dict[str, Span]:
-    """Return where the fields' values are: the first of three forms that has all answers.
-
-    Each answer is under its header; or, if the judge asks questions, after its field's name; or, if
-    the judge asks none, anywhere in the reply.
-    """
+    """Return the spans of the fields' values: under headers, after names, or the whole reply."""
     spans = _section_spans(headers, reply_span[1])
     choice_names = [field.name for field in prompt.choices]
     if spans.keys() >= {*choice_names}:
         return spans
     if not prompt.question_fields:
         return {**spans, prompt.answer_field.name: reply_span}
+    # Of several answers, each needs a header or a name before it.
     spans = _spans_after_names(reply, reply_span, prompt) or spans
     for name in choice_names:
         if name not in spans:
@@ -140,8 +137,8 @@ def _read_choice(
         first, *_, last = field.allowed_values
         choices_text = f"from {first} to {last}" if patterns.is_numeric else f"{first} or {last}"
         raise NoScoreError(f"no {field.name} {choices_text} in {quote(section)}")
-    choice = answer.value if isinstance(answer.value, str) else int(answer.value)
-    return choice, answer.position
+    value, position = answer
+    return value if isinstance(value, str) else int(value), position
 
 
 def reply_text_span(reply: str) -> Span:

@@ -173,7 +173,7 @@ def _read_answer(reply: str, patterns: AnswerPatterns, headings: Collection[str]
     sentences = _SENTENCE_END.sub("\n", text)
     answer = find_answer(text, patterns, headings) or find_answer(sentences, patterns, headings)
     if answer:
-        return answer.value
+        return answer[0]
     values = set(_values_in_sentences(plain_text(sentences, patterns), patterns))
     value = values.pop() if len(values) == 1 else None
     if value is None:
