@@ -118,14 +118,10 @@ def _test_questions(halves: Sequence[SearchProblem], results: Sequence[HalfResul
 
 def _search_halves(optimizer: Optimizer, halves: Sequence[SearchProblem]) -> list[HalfResult]:
     """Run the optimizer on each half, and test its finalists, until the budget is spent."""
-    budget, results = (
-        halves[0].evaluator.budget,
-        [HalfResult(Exploration(limit_reached=True)) for _ in halves],
-    )
-    question_cost = question_test_cost(halves[0], optimizer)
+    results = [HalfResult(Exploration(limit_reached=True)) for _ in halves]  # not yet explored
+    budget, question_cost = halves[0].evaluator.budget, question_test_cost(halves[0], optimizer)
     with budget.limited_to(budget.limit, reserve=question_cost), suppress(*BUDGET_ERRORS):
-        # On the first half, the optimizer may spend half of the budget; on the second half, all
-        # that is left of it. The test of either half's finalists may spend all that is left, too.
+        # The first half may spend half of the budget, and the second half all that is left of it.
         limits = budget.total_cost + budget.remaining / 2, budget.limit
         for half, limit, result in zip(halves, limits, results, strict=True):
             dev_cost = half.evaluator.item_cost(half.untuned) * len(half.dev)
@@ -135,9 +131,11 @@ def _search_halves(optimizer: Optimizer, halves: Sequence[SearchProblem]) -> lis
             if not isinstance(exploration, Exploration):
                 fault = f"the optimizer returned {type(exploration)}, not an Exploration"
                 raise SettingsError(fault)
-            result.trials = score_finalists(half, exploration)
-            if exploration.cross_validation:
-                return [result]  # both halves are tested
+            if exploration.cross_validation:  # its test is the test of both halves
+                result.trials = score_finalists(half, exploration)
+                return [result]
+            with budget.limited_to(limit):
+                result.trials = score_finalists(half, exploration)
     return results
 
 
