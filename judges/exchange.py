@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from dspy_judges.errors import OptionError
 from judges import scoring
-from judges.decisions import JSON_ERRORS, DecisionTask, fill_template, reply_from_answers
+from judges.decisions import JSON_ERRORS, fill_template, reply_from_answers
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, NoScoreError, Preference, quote
 from judges.labels.cells import as_text
@@ -154,8 +154,7 @@ class Exchange:
     def _read_output(self, output: object) -> Reply:
         try:
             if self.asks_decision_model:
-                task = DecisionTask.parse(self.template[0]["content"])
-                return reply_from_answers(output, task.questions)
+                return reply_from_answers(output, [field.name for field in self.prompt.choices])
             return reply_from_output(output)
         except JSON_ERRORS as error:
             raise NoScoreError(f"{quote(repr(output))} cannot be read: {error}") from None
