@@ -21,14 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from simulated_models import (
-    ITEM,
-    Messages,
-    Reading,
-    SimulatedJudge,
-    SimulatedProposer,
-    times_named,
-)
+from simulated_models import ITEM, Messages, Reading, SimulatedJudge, SimulatedProposer, times_named
 from simulated_server import JUDGE_MODEL, MODELS, SimulatedServer, serving
 from simulated_worlds import QUALITIES, JudgeTraits, Vector, World, thresholds
 from tuning_runs import ROOT, Line, collect, parser_of_runs, run_python, tune, with_error

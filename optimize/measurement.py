@@ -53,7 +53,7 @@ class Measurement:
 
     @property
     def held_out(self) -> ScoredItems:
-        return self.scored.without_ids(self.scored.tuned_ids)
+        return self.scored.without_ids_if_enough_remain(self.scored.tuned_ids)
 
     @property
     def labelled(self) -> AnyLabels:

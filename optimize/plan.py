@@ -27,11 +27,7 @@ from judges.tables.problems import count_text, joined_names
 from judges.terminal import print_note, wrap_lines
 from optimize.figures.as_json import JsonObject, figure_json, to_json
 from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, command_text, figure_text
-from optimize.inputs.flags import (
-    CommandOutcome,
-    read_floors,
-    run_and_print,
-)
+from optimize.inputs.flags import CommandOutcome, read_floors, run_and_print
 from optimize.inputs.labelled import LabelSource
 from optimize.inputs.subjects import dimension_name
 from optimize.items import choose_level
@@ -43,18 +39,9 @@ from optimize.measuring.partial_labels import (
     labels_are_verdicts,
 )
 from optimize.measuring.scored import ScoredItems, are_fractions
-from optimize.report.capacity import (
-    LabelsNeeded,
-    labels_needed_for_floors,
-    n_missing_for_intervals,
-)
+from optimize.report.capacity import LabelsNeeded, labels_needed_for_floors, n_missing_for_intervals
 from optimize.statistics.correlations import correlation
-from optimize.statistics.intervals import (
-    MIN_DOCUMENTS_FOR_INTERVAL,
-    Figure,
-    Mask,
-    random_generator,
-)
+from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Figure, Mask, random_generator
 from optimize.statistics.mean_estimates import n_labels_for_width
 from optimize.statistics.rows import scored_rows
 from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, verdict_agreement

@@ -6,13 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dspy_judges.startup import exit_on_ctrl_c
-from judges.cli.flags import (
-    DEFAULT_EXPORT_LM,
-    JUDGE_HELP,
-    Parser,
-    add_flags,
-    add_model_flags,
-)
+from judges.cli.flags import DEFAULT_EXPORT_LM, JUDGE_HELP, Parser, add_flags, add_model_flags
 from judges.terminal import run_command
 
 ABOUT_LIST = """\

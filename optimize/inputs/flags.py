@@ -11,13 +11,7 @@ from judges.dimension import MAX_RATINGS, Dimension, Subject
 from judges.labels.options import ANY_SCALE, read_options, read_scale, read_values
 from judges.labels.types import Vote
 from judges.labels.values import USUAL_SCALES, Scale
-from judges.terminal import (
-    DONE_EXIT_CODE,
-    print_error,
-    print_output,
-    run_command,
-    wrap_lines,
-)
+from judges.terminal import DONE_EXIT_CODE, print_error, print_output, run_command, wrap_lines
 
 INTERRUPTED_MESSAGE = "interrupted: run the same command again to continue"
 # A floor is the lowest figure that a user accepts. The values are the name of the figure, the label

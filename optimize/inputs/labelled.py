@@ -15,12 +15,7 @@ from judges.dimension import Comparison, Dimension, Subject
 from judges.labels.cells import without_keys
 from judges.labels.options import ANY_SCALE, ReadOptions, read_options
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
-from judges.labels.readers import (
-    ColumnMapping,
-    read_labelled_items,
-    starter,
-    starter_pairs,
-)
+from judges.labels.readers import ColumnMapping, read_labelled_items, starter, starter_pairs
 from judges.labels.splits import with_ratings
 from judges.labels.types import AnyLabels as AnyLabels
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet

@@ -82,6 +82,11 @@ class JudgeComparison:
         """The best judge's scorecard."""
         return self.judges[0].scorecard
 
+    @property
+    def judges_tuned_on_labels(self) -> list[str]:
+        """The names of the judges that were tuned on these labels, which therefore flatter them."""
+        return [judge.name for judge in self.judges if judge.overlap.tuned_on_these_labels]
+
 
 def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComparison:
     """Compare judges on the rows that all of them judged, and that none of them was tuned on.
@@ -145,7 +150,10 @@ def on_common_rows(scores_by_name: Mapping[str, ScoredItems]) -> dict[str, Score
 def without_tuned_rows(scores_by_name: Mapping[str, ScoredItems]) -> dict[str, ScoredItems]:
     """Return the scores without rows that any judge was tuned on, if enough rows remain."""
     tuned_ids = set[str]().union(*(scores.tuned_ids for scores in scores_by_name.values()))
-    return {name: scores.without_ids(tuned_ids) for name, scores in scores_by_name.items()}
+    return {
+        name: scores.without_ids_if_enough_remain(tuned_ids)
+        for name, scores in scores_by_name.items()
+    }
 
 
 def _difference_from_best(contrast: Contrast, n_judges: int) -> Difference:

@@ -1,13 +1,13 @@
 """Find the outputs on which a judge and people differ: by kind of difference, worst first."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
 from judges.labels.types import LabelledOutput
-from optimize.figures.as_json import JsonObject, json_number
+from optimize.figures.as_json import JsonObject, fields_json
 from optimize.items import judged_output_name
 from optimize.measuring.scored import ScoredItems
 from optimize.statistics.balanced import PASS_THRESHOLD
@@ -32,7 +32,7 @@ class Miss:
     read; `output_names` are the names of the output in `texts`, or of a pair's two outputs.
     """
 
-    kind: MissKind
+    kind: MissKind = field(metadata={"json": "miss"})
     id: str
     document_id: str
     system: str | None
@@ -87,16 +87,8 @@ class Miss:
         }
 
     def to_json(self) -> JsonObject:
-        return {
-            "miss": self.kind,
-            "id": self.id,
-            "document_id": self.document_id,
-            "system": self.system,
-            "label": self.label,
-            "verdict": self.verdict,
-            "score": json_number(self.score),
-            **self.remarks,
-        }
+        excluded = "comment", "reason", "decided_by", "annotations", "texts", "output_names"
+        return {**fields_json(self, *excluded, decimals=None), **self.remarks}
 
 
 def find_misses(

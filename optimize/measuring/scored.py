@@ -128,7 +128,7 @@ class ScoredItems:
         """Return the items with these ids and their judgements, in unchanged order."""
         return self.of_rows([row for row, item in enumerate(self.items) if item.id in ids])
 
-    def without_ids(self, ids: Collection[str]) -> "ScoredItems":
+    def without_ids_if_enough_remain(self, ids: Collection[str]) -> "ScoredItems":
         """Leave out the items with these ids, unless too few items would be left."""
         others = self.of_ids(self.ids - set(ids))
         n_rows, n_documents = len(others.items), len(others.items.documents)

@@ -103,12 +103,6 @@ class SwapResult(SwapDecision):
     n_by_side: Counter[str] = field(metadata={"json": "people_side_with"})
     changed_rows: Sequence[ChangedRow] = field(metadata={"json": "changed"})
 
-    @property
-    def judges_tuned_on_labels(self) -> list[str]:
-        """The judges that were tuned on these labels, which therefore cannot decide."""
-        judges = self.comparison.judges
-        return [judge.name for judge in judges if judge.overlap.tuned_on_these_labels]
-
 
 def decide_swap(
     new_judge: JudgeEntry, old_judge: JudgeEntry, task: Task, margin: float, looks: int = 1
@@ -122,7 +116,7 @@ def decide_swap(
     if possible_contribution is not None:
         interval = cautious_interval(contributions, possible_contribution, looks)
     outcome = swap_outcome(interval, margin)
-    if any(judge.overlap.tuned_on_these_labels for judge in judges):
+    if comparison.judges_tuned_on_labels:
         outcome = "undecided"  # more labels like these would not help
     elif interval and possible_contribution is not None and outcome == "undecided":
         n_needed = documents_needed(contributions, possible_contribution, margin, looks)

@@ -103,7 +103,7 @@ def comparison_headline(result: JudgeComparison) -> str:
     """Return a sentence on which judge is best, or on which labels to compare judges instead."""
     if result.data_counts.is_constructed:
         return "Compare on labels of your own (`--data FILE`)."
-    if any(judge.overlap.tuned_on_these_labels for judge in result.judges):
+    if result.judges_tuned_on_labels:
         return "Compare again on labels that no judge was tuned on."
     best, *other_judges = result.judges
     if math.isnan(best.scorecard.headline.value):

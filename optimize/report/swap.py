@@ -48,12 +48,13 @@ def swap_faults(result: SwapResult | ChangedRowsSwap) -> list[str]:
 def decision_sentence(result: SwapResult | ChangedRowsSwap) -> str:
     """Return the outcome and its risk of error, or why labels cannot decide."""
     new, old = short_name(result.new_judge), short_name(result.old_judge)
-    if isinstance(result, SwapResult) and result.judges_tuned_on_labels:
-        names_text = " and ".join(map(short_name, result.judges_tuned_on_labels))
-        return f"These labels cannot decide: they were used to tune {names_text}."
-    if isinstance(result, ChangedRowsSwap) and result.file_to_label:
+    if isinstance(result, SwapResult):
+        if names := result.comparison.judges_tuned_on_labels:
+            names_text = " and ".join(map(short_name, names))
+            return f"These labels cannot decide: they were used to tune {names_text}."
+    elif result.file_to_label:
         return "no changed output has a label yet"
-    if isinstance(result, ChangedRowsSwap) and (loss := result.clear_loss):
+    elif loss := result.clear_loss:
         return (
             f"{new} is clearly worse on {loss['word']}: of the labelled {loss['word']}, "
             f"{loss['n_lost']:,} are right only by {old}, {loss['n_gained']:,} only by {new}. To "
@@ -216,7 +217,7 @@ def swap_step(result: SwapResult) -> str:
     comparison, unit = result.comparison, interval_unit(result.comparison.level)
     if comparison.data_counts.is_constructed:
         return "Measure both judges on labels that people gave (--data FILE)."
-    if result.judges_tuned_on_labels:
+    if comparison.judges_tuned_on_labels:
         return "Bring labels that neither judge was tuned on (--data FILE): there are too few."
     if result.outcome == "worse":
         return "Keep the old judge, or tune the new one on other labels (dspy-judges tune)."

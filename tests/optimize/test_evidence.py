@@ -16,10 +16,7 @@ from judges.judgement import Judgement, Preference
 from judges.prompt import NOT_GIVEN_TEXT
 from optimize.items import Item, Items
 from optimize.search.candidates import Candidate, draw_demo_set
-from optimize.search.evidence import (
-    MAX_EVIDENCE_LENGTH,
-    JudgedItems,
-)
+from optimize.search.evidence import MAX_EVIDENCE_LENGTH, JudgedItems
 from optimize.search.problem import SearchOptions
 from optimize.statistics.intervals import random_generator
 from optimize.tuning.preparation import prepare_run
