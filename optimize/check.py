@@ -4,7 +4,7 @@ import shlex
 import textwrap
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import chain, filterfalse
@@ -95,7 +95,14 @@ def _check(flags: Namespace) -> CommandOutcome:
         capacity_by_title = capacity_texts(labels, label_name)
         if flags.write_map is not None:
             write_atomically(flags.write_map, mapping_yaml(labels.reading, options).encode())
-        lines = _report_lines(labels, flags, options, notes, capacity_by_title)
+        reading_lines = [*_reading_lines(labels, options), *(("note", note) for note in notes)]
+        next_lines = next_step_lines(labels, flags, options)
+        lines = chain(
+            wrap_lines(f"{Path(flags.data).stem}: no problem in {_counts_text(labels)}"),
+            _wrap_titled_lines(reading_lines),
+            [""],
+            _wrap_titled_lines(chain(capacity_by_title.items(), next_lines)),
+        )
     json_report = {
         "file": flags.data,
         "n_problems": len(problems),
@@ -106,21 +113,6 @@ def _check(flags: Namespace) -> CommandOutcome:
     }
     exit_code = FAILED_EXIT_CODE if problems else DONE_EXIT_CODE
     return CommandOutcome(to_json(json_report, None), lines, exit_code=exit_code)
-
-
-def _report_lines(
-    labels: AnyLabels,
-    flags: Namespace,
-    options: ReadOptions,
-    notes: Sequence[str],
-    capacity_by_title: Mapping[str, str],
-) -> Iterator[str]:
-    yield from wrap_lines(f"{Path(flags.data).stem}: no problem in {_counts_text(labels)}")
-    note_lines = [("note", note) for note in notes]
-    yield from _wrap_titled_lines([*_reading_lines(labels, options), *note_lines])
-    yield ""
-    next_lines = next_step_lines(labels, flags, options)
-    yield from _wrap_titled_lines([*capacity_by_title.items(), *next_lines])
 
 
 def _problem_lines(problems: Sequence[Problem]) -> list[str]:

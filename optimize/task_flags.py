@@ -163,11 +163,9 @@ def _unlabelled_task(flags: Namespace, dimension: str, judges: list[NamedJudge])
         raise SettingsError("--changed: name the outputs by --data FILE; they need no labels")
     labelled_set = read_items(flags.data, map=read_map_flags(flags.map) or None)
     assert isinstance(labelled_set, LabelledSet)
-    outputs = tuple(replace(output, ratings={}) for output in labelled_set.outputs)
-    labelled_set = replace(labelled_set, outputs=outputs)
     task = task_on_all_outputs(labelled_set, dimension)
     ids_tuned_on = {row_id for _, judge in judges for row_id in tuned_ids(judge, task.items(judge))}
-    new_outputs = tuple(output for output in outputs if output.id not in ids_tuned_on)
+    new_outputs = tuple(one for one in labelled_set.outputs if one.id not in ids_tuned_on)
     if not new_outputs:
         raise LabelError(f"{labelled_set.name}: a judge was tuned on all outputs; bring new ones")
     if ids_tuned_on:
