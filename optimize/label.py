@@ -157,7 +157,7 @@ def _label_file_rows(items_to_label: AnyLabels, seed: int) -> list[Mapping[str, 
 
 
 def _subject_to_label(flags: Namespace, items: AnyLabels, text_names: Sequence[str]) -> Subject:
-    """Return the dimension or comparison to label; raises SettingsError for contradictory flags."""
+    """Return the subject to label, by default of pass and fail; SettingsError for wrong flags."""
     subject_text = flags.dimension or flags.pairwise or ""
     written_name, _, definition = map(str.strip, subject_text.partition("="))
     if flags.scale and (flags.pairwise or not parse_scale(flags.scale)):
@@ -165,7 +165,16 @@ def _subject_to_label(flags: Namespace, items: AnyLabels, text_names: Sequence[s
     name = judge_name(written_name)
     subject = None if definition else find_subject(written_name) or find_subject(name)
     if subject is None:
-        subject = _new_subject(name, definition, items, text_names, flags.scale)
+        known_names = {*catalog.SUBJECT_BY_NAME, *items.reading.ratings, *items.reading.unread}
+        suggestion = similar_name(name, known_names)
+        if suggestion and not definition and name not in map(judge_name, known_names):
+            advice = f"did you mean {suggestion}? If not, say what it means: '{name}=...'"
+            raise SettingsError(f"{name}: {advice}")
+        if isinstance(items, LabelledPairs):
+            subject = make_comparison(name, text_names, items.candidate, definition)
+        else:
+            answers = judge_scale(flags.scale) or PASS_FAIL
+            subject = make_dimension(name, answers, text_names, definition)
     subject = fit_subject(subject, flags.scale, is_pairwise=flags.pairwise is not None)
     if (n_answers := len(answer_numbers(subject))) > MAX_ANSWERS:
         raise SettingsError(
@@ -173,21 +182,6 @@ def _subject_to_label(flags: Namespace, items: AnyLabels, text_names: Sequence[s
             "give people fewer answers, as in --scale 1-10"
         )
     return subject
-
-
-def _new_subject(
-    name: str, definition: str, items: AnyLabels, text_names: Sequence[str], scale_text: str | None
-) -> Subject:
-    """Make a new comparison, or a new dimension with this scale or, by default, pass and fail."""
-    known_names = {*catalog.SUBJECT_BY_NAME, *items.reading.ratings, *items.reading.unread}
-    suggestion = similar_name(name, known_names)
-    is_known_name = name in map(judge_name, known_names)
-    if suggestion and not definition and not is_known_name:
-        advice = f"did you mean {suggestion}? If not, say what it means: '{name}=...'"
-        raise SettingsError(f"{name}: {advice}")
-    if isinstance(items, LabelledPairs):
-        return make_comparison(name, text_names, items.candidate, definition)
-    return make_dimension(name, judge_scale(scale_text) or PASS_FAIL, text_names, definition)
 
 
 def _load_judge(flags: Namespace, subject: Subject) -> AnyJudge | None:
