@@ -17,8 +17,6 @@ from optimize.items import Items, judged_output_name
 from optimize.statistics.intervals import Vector, random_generator
 
 N_PROBED_OUTPUTS = 16
-
-
 # The lines that are put after an output, by their titles. In a line, {top} stands for the judge's
 # best answer, and {answer} for the name of the field that has the answer.
 ATTACKS = {

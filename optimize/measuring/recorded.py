@@ -139,7 +139,10 @@ def read_own_scores(
         judgement_by_id[item_id] = judgement_of_score(score, is_pairwise)
         if looks_like_number(cell) and not math.isnan(score):
             numeric_scores.add(score)
-        if _is_tuned_on(record, column):
+        # The commands `score` and `winrate` mark the rows that the judge was tuned on.
+        prefix = column.removesuffix("_preferred")
+        mark_columns = TUNED_ON_KEY, f"{column}.{TUNED_ON_KEY}", f"{prefix}_{TUNED_ON_KEY}"
+        if str(first_value(record, mark_columns)).casefold() == "true":
             tuned_ids.add(item_id)
     if not judgement_by_id:
         raise RecordingError(f"{path.name}: no score on {dimension!r}; {SAME_NAME}")
@@ -179,12 +182,6 @@ def _score_column(record: Mapping[str, object], dimension: str) -> str:
             if f"{column}_failure" in record:
                 return column
     return next((column for column in _USUAL_SCORE_COLUMNS if column in record), dimension)
-
-
-def _is_tuned_on(record: Mapping[str, object], column: str) -> bool:
-    prefix = column.removesuffix("_preferred")
-    mark_columns = TUNED_ON_KEY, f"{column}.{TUNED_ON_KEY}", f"{prefix}_{TUNED_ON_KEY}"
-    return str(first_value(record, mark_columns)).casefold() == "true"
 
 
 def ids_are_numbers(labels: AnyLabels) -> bool:

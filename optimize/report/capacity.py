@@ -166,8 +166,7 @@ def _labels_to_add(
             label = int(figure == "TPR")
             amount = _more_labels_text(all_items, test, n_missing, label, words[1 - label])
         else:
-            # The test split gets a fixed share of all documents, and all labels of some may be
-            # equal.
+            # The test split gets a fixed share of all documents; some may have equal labels.
             n_with_contrast = max(1, MIN_DOCUMENTS_FOR_INTERVAL - n_missing)
             n_more = max(n_missing, math.ceil(n_missing * n_documents / n_with_contrast))
             amount = f"{n_more:,} more documents"
