@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 import traceback
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -177,22 +178,22 @@ def dollars_text(dollars: float) -> str:
 
 def run_command(
     command_name: str,
-    command: Callable[[], int],
+    command: Callable[[Namespace], int],
+    flags: Namespace,
     *,
-    verbose: bool = False,
-    quiet: bool = False,
     interrupt_message: str = "interrupted",
 ) -> int:
     """Run a command, and return its exit code; an error that a user can fix is one line on stderr.
 
-    With `verbose`, the traceback is printed, too; with `quiet`, progress and notes are hidden. An
+    With --verbose, the traceback is printed, too; with --quiet, progress and notes are hidden. An
     interrupted command prints `interrupt_message`; its exit code is 128 plus the signal's number.
     """
     global _is_quiet
+    verbose, quiet = getattr(flags, "verbose", False), getattr(flags, "quiet", False)
     with _stop_on_signals() as received_signals, verbose_logging(verbose):
         was_quiet, _is_quiet = _is_quiet, quiet
         try:
-            return command()
+            return command(flags)
         except KeyboardInterrupt as error:
             print_error(f"{command_name}: {str(error) or interrupt_message}")
             return 128 + next(iter(received_signals), signal.SIGINT)

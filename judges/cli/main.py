@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from dspy_judges.startup import exit_on_ctrl_c
 from judges.cli.flags import DEFAULT_EXPORT_LM, JUDGE_HELP, Parser, add_flags, add_model_flags
@@ -99,8 +98,7 @@ def _run(parser: Parser, arguments: Sequence[str], function_path: str) -> int:
         # The command's module is imported only now, since --help and wrong flags do not need it.
         module_name, _, function_name = function_path.partition(":")
         run = getattr(import_module(module_name), function_name)
-    output: dict[str, Any] = {name: getattr(flags, name, False) for name in ("verbose", "quiet")}
-    return run_command(parser.prog, lambda: run(flags), **output)
+    return run_command(parser.prog, run, flags)
 
 
 def _add_table_flags(parser: Parser, *, data_help: str, is_pairwise: bool) -> None:

@@ -120,9 +120,8 @@ def run_and_print(
     interrupt_message: str = INTERRUPTED_MESSAGE,
 ) -> int:
     """Run a command, print its outcome (with --json as JSON), and return the exit code."""
-    flags = parser.parse_intermixed_args(arguments)
 
-    def print_outcome() -> int:
+    def print_outcome(flags: Namespace) -> int:
         if getattr(flags, "scale", None) is None:  # the file of --map may have a scale
             flags.scale = read_options(read_map_flags(flags.map)).scale
         outcome = compute_outcome(flags)
@@ -137,5 +136,5 @@ def run_and_print(
             print_error(line)
         return outcome.exit_code
 
-    output = {name: getattr(flags, name, False) for name in ("verbose", "quiet")}
-    return run_command(parser.prog, print_outcome, interrupt_message=interrupt_message, **output)
+    flags = parser.parse_intermixed_args(arguments)
+    return run_command(parser.prog, print_outcome, flags, interrupt_message=interrupt_message)

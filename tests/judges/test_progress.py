@@ -4,6 +4,7 @@ import io
 import logging
 import re
 import sys
+from argparse import Namespace
 from types import SimpleNamespace
 from typing import Any
 
@@ -69,14 +70,14 @@ def test_quiet_leaves_what_matters_and_nothing_of_progress(monkeypatch):
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
 
-    def work() -> int:
+    def work(flags: Namespace) -> int:
         with Progress("judging", 2, stream) as progress:
             progress.step()
             print_note("note: few rows")
             print_error("a warning")
         return 0
 
-    assert run_command("score", work, quiet=True) == 0
+    assert run_command("score", work, Namespace(quiet=True)) == 0
     assert stream.getvalue() == "a warning\n"
     with Progress("judging", 1, stream):
         pass
