@@ -111,7 +111,6 @@ class Candidate:
 
 
 def _reason_names(prompt: Prompt) -> list[str]:
-    """Return the names of the output fields in which the judge writes reasons."""
     return [field.name for field in prompt.output_fields if not field.choices]
 
 
@@ -189,7 +188,6 @@ def draw_demo_set(
 
 
 def _demo_of(item: Item, prompt: Prompt, reason_by_id: Mapping[str, str] | None) -> Demo:
-    """Return a demonstration: the item's texts, the choice nearest to its label, and a reason."""
     demo: dict[str, FieldValue] = {name: utf8_text(text) for name, text in item.texts.items()}
     demo[prompt.answer_field.name] = prompt.answer_field.nearest_choice(item.human)
     reason = (reason_by_id or {}).get(item.id) or NOT_GIVEN_TEXT

@@ -151,7 +151,6 @@ class JudgedItems:
         return sorted(rows_shown, key=lambda row: (-self.items.human[row], row))
 
     def _rating_line(self, row: int) -> str:
-        """Return the line on an output: people's rating and the judge's, with their ranks."""
         item, score = self.items[row], float(self.scores[row])
         people_text = f"- people {item.human:.3g}"
         if len(item.ratings) > 1:
@@ -271,7 +270,6 @@ def expected_evidence_length(items: Items) -> int:
 
 
 def _shown_counts(document_rows: Sequence[Indices]) -> tuple[int, float]:
-    """Return how many documents the evidence shows, and with how many outputs on average."""
     output_counts = [min(len(rows), MAX_OUTPUTS_OF_DOCUMENT) for rows in document_rows]
     mean_outputs, n_documents = float(np.mean(output_counts)), MAX_DOCUMENTS_SHOWN
     if mean_outputs < 3:

@@ -131,7 +131,6 @@ def decide(
 def _objection(
     problem: SearchProblem, tuned: Candidate, trials: Sequence[CandidateTrial]
 ) -> str | None:
-    """Return why a judge that passed the test should not ship: its cost, or its TPR or TNR."""
     item_price, gain = problem.evaluator.item_price, mean_gain(trials)
     cost_ratio = item_price(tuned) / item_price(problem.untuned)
     required_gain = GAIN_PER_EXTRA_COST * (cost_ratio - 1)

@@ -307,7 +307,6 @@ def whole_text(reply: Reply) -> str:
 
 
 def _with_complaint(messages: Sequence[Message], proposal: _Proposal) -> list[Message]:
-    """Continue a conversation with the faulty reply and a request for another instruction."""
     reply_format = messages[-1]["content"].rpartition("\n\n")[2]
     complaint = f"This cannot be used: {proposal.fault}. Write an instruction without this fault."
     faulty_reply = proposal.faulty_reply[:MAX_FAULTY_REPLY_LENGTH]

@@ -224,7 +224,6 @@ def ask_questions(
 def _test_on_half(
     half: SearchProblem, judge: Candidate, items: Items, test_items: Items
 ) -> tuple[CandidateTrial, LabelledAnswers]:
-    """Test the judge on one half of the items; also return its answers to useful questions."""
     evaluator, untuned = half.evaluator, half.untuned
     answers = collect_answers(half, judge, items)
     both_scores = evaluator.scores(judge, items), evaluator.scores(untuned, items)

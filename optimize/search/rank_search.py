@@ -259,7 +259,6 @@ class RankSearch:
         return self._affordable_candidates(untried_candidates)
 
     def _affordable_candidates(self, candidates: Iterable[Candidate]) -> list[Candidate]:
-        """Drop duplicates, the untuned judge, and candidates that the limit does not pay for."""
         candidate_by_id = {candidate.id: candidate for candidate in candidates}
         candidate_by_id.pop(self.problem.untuned.id, None)
         return list(filter(self._is_affordable, candidate_by_id.values()))

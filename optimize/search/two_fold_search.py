@@ -47,14 +47,6 @@ class SearchResult:
         return ByJudge(untuned=self.untuned_candidate, tuned=self.tuned_candidate)
 
 
-@dataclass(slots=True)
-class HalfResult:
-    """What the optimizer found on one half, and its finalists' trials; None until these ended."""
-
-    exploration: Exploration
-    trials: Sequence[CandidateTrial] | None = None
-
-
 def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
     """Run the optimizer on both halves, test what it finds, and decide which judge ships."""
     train, dev, add_record = problem.train, problem.dev, problem.add_record
@@ -62,16 +54,15 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
         replace(problem, add_record=partial(add_record, half=1)),
         replace(problem, add_record=partial(add_record, half=2), train=dev, dev=train),
     )
-    results = _search_halves(optimizer, halves)
-    explorations = [result.exploration for result in results]
+    explorations, trials_by_half = _search_halves(optimizer, halves)
     is_cross_validated = any(exploration.cross_validation for exploration in explorations)
     # A cross-validated judge has learned from both halves, so neither can test it with questions.
-    question_test = QuestionTest() if is_cross_validated else _test_questions(halves, results)
-    all_trials = chain(question_test.trials, *(result.trials or () for result in results))
+    question_test = QuestionTest() if is_cross_validated else _test_questions(halves, explorations)
+    all_trials = chain(question_test.trials, *trials_by_half)
     tried_ids = {trial.candidate.id for trial in all_trials}
     tried_ids.update(*(exploration.candidate_ids for exploration in explorations))
     n_tried = len(tried_ids - {problem.untuned.id})
-    tuned, decision = _decide(problem, results, n_tried, question_test)
+    tuned, decision = _decide(problem, explorations, trials_by_half, n_tried, question_test)
     threshold_items = problem.train_and_dev if is_cross_validated else train
     untuned = problem.with_threshold(problem.untuned, threshold_items)
     return SearchResult(
@@ -84,11 +75,14 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
 
 
 def _decide(
-    problem: SearchProblem, results: Sequence[HalfResult], n_tried: int, question_test: QuestionTest
+    problem: SearchProblem,
+    explorations: Sequence[Exploration],
+    trials_by_half: Sequence[Sequence[CandidateTrial]],
+    n_tried: int,
+    question_test: QuestionTest,
 ) -> tuple[Candidate, ShipDecision]:
     """Choose the tuned judge, and decide whether it ships or the limit was too small to say."""
-    trials_by_half = [result.trials for result in results if result.trials is not None]
-    is_tested = len(trials_by_half) == len(results)
+    is_tested = len(trials_by_half) == len(explorations)
     if not is_tested and not question_test.trials:
         reason = (
             "The limit ended the search before a candidate was tested on documents held out from "
@@ -99,44 +93,48 @@ def _decide(
     reason, limit_reached = decision.reason + question_test.note, question_test.limit_reached
     # If a limit ended the search without finalists, it was too small, even if no optimizer says so.
     has_refused_all = problem.evaluator.budget.has_refused and not any(trials_by_half)
-    is_too_small = has_refused_all or all(each.exploration.limit_reached for each in results)
+    is_too_small = has_refused_all or all(each.limit_reached for each in explorations)
     if is_too_small and not decision.ships:
         limit_reached = True
         reason += " The limit was too small to try more candidates."
     return tuned, replace(decision, reason=reason, limit_reached=limit_reached)
 
 
-def _test_questions(halves: Sequence[SearchProblem], results: Sequence[HalfResult]) -> QuestionTest:
+def _test_questions(
+    halves: Sequence[SearchProblem], explorations: Sequence[Exploration]
+) -> QuestionTest:
     """Test questions. If they cannot be tested, the result has a note on the reason."""
     try:
-        return ask_questions(halves, [result.exploration for result in results])
+        return ask_questions(halves, explorations)
     except QuestionsNotTestedError as error:
         return QuestionTest(note=f" Questions do not ship: {error}.")
     except BUDGET_ERRORS as error:
         return QuestionTest(note=f" Questions were not tested: {error}.", limit_reached=True)
 
 
-def _search_halves(optimizer: Optimizer, halves: Sequence[SearchProblem]) -> list[HalfResult]:
+def _search_halves(
+    optimizer: Optimizer, halves: Sequence[SearchProblem]
+) -> tuple[list[Exploration], list[list[CandidateTrial]]]:
     """Run the optimizer on each half, and test its finalists, until the budget is spent."""
-    results = [HalfResult(Exploration(limit_reached=True)) for _ in halves]  # not yet explored
+    explorations = [Exploration(limit_reached=True) for _ in halves]  # until a half is explored
+    trials_by_half = list[list[CandidateTrial]]()
     budget, question_cost = halves[0].evaluator.budget, question_test_cost(halves[0], optimizer)
     with budget.limited_to(budget.limit, reserve=question_cost), suppress(*BUDGET_ERRORS):
         # The first half may spend half of the budget, and the second half all that is left of it.
         limits = budget.total_cost + budget.remaining / 2, budget.limit
-        for half, limit, result in zip(halves, limits, results, strict=True):
+        for index, (half, limit) in enumerate(zip(halves, limits, strict=True)):
             dev_cost = half.evaluator.item_cost(half.untuned) * len(half.dev)
             reserve = min(FINALISTS_COST * dev_cost, MAX_TEST_SHARE * (limit - budget.total_cost))
             with budget.limited_to(limit, reserve=reserve):
-                result.exploration = exploration = optimizer(half)
+                explorations[index] = exploration = optimizer(half)
             if not isinstance(exploration, Exploration):
                 fault = f"the optimizer returned {type(exploration)}, not an Exploration"
                 raise SettingsError(fault)
             if exploration.cross_validation:  # its test is the test of both halves
-                result.trials = score_finalists(half, exploration)
-                return [result]
+                return [exploration], [score_finalists(half, exploration)]
             with budget.limited_to(limit):
-                result.trials = score_finalists(half, exploration)
-    return results
+                trials_by_half.append(score_finalists(half, exploration))
+    return explorations, trials_by_half
 
 
 def smallest_budget(round_cost: float, finalists_cost: float, questions_cost: float) -> float:

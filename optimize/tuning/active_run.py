@@ -123,7 +123,6 @@ class ActiveRun:
             return self.prepared_run.held_out.map(score_both)
 
     def _score_split(self, judge_name: str, candidate: Candidate, items: Items) -> ScoredItems:
-        """Judge a held-out split with a candidate, which reports call `judge_name`."""
         prepared_run, evaluator = self.prepared_run, self.evaluator
         subject = prepared_run.subject
         choice_fields = candidate.prompt(prepared_run.untuned_prompt).choices

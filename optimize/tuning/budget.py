@@ -10,30 +10,39 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dspy_judges.errors import SettingsError, option_name
-from judges.client import CHARACTERS_PER_TOKEN, Price, Spending
+from judges.client import CHARACTERS_PER_TOKEN, Price, Spending, estimate_tokens, gives_n_replies
+from judges.client.prices import FREE
+from judges.decisions import fill_template, template_for_model
 from judges.prompt import MAX_DEMOS
-from judges.protocol import is_embedded
+from judges.protocol import is_decision_model, is_embedded, is_reasoning_model, max_tokens_factor
+from judges.scoring import estimate_reply_tokens
 from optimize.measuring.injection import ATTACKS, N_PROBED_OUTPUTS
 from optimize.search.budget import CALLS, DOLLARS, Pricing, SearchBudget, Tokens
 from optimize.search.evaluator import ITEMS_FOR_MEAN_COST
+from optimize.search.evidence import expected_evidence_length
 from optimize.search.optimizer import MAX_FINALISTS, OPTIMIZERS
 from optimize.search.problem import N_PROPOSALS, SearchOptions, informative_documents
+from optimize.search.proposer import MAX_PROPOSAL_TOKENS
 from optimize.search.questions import MAX_OUTPUTS_ASKED, QUESTION_TEST_COST
 from optimize.search.race import MAX_RACE_DOCUMENTS, min_race_documents
 from optimize.search.rank_search import MIN_ROUNDS, smallest_round_cost
 from optimize.search.two_fold_search import FINALISTS_COST, smallest_budget
 from optimize.tuning.models import PROBES, PROPOSALS, SEARCH, TEST, total_spending
 from optimize.tuning.preparation import PreparedRun
-from optimize.tuning.pricing import max_proposal_tokens, plan_pricing, proposal_tokens
 
+N_ITEMS_SAMPLED = 20  # labelled outputs from which the average length of a prompt is estimated
+PROPOSER_CHARACTERS = 10_000  # of a proposer's prompt, without the labelled texts that it quotes
+PROPOSAL_THOUGHT_TOKENS = 1500  # assumed, of a reasoning model before it writes a proposal
+# The assumed prices of input and output tokens, relative to each other, if no price is known.
+ASSUMED_TOKEN_PRICE = Price(per_token_in=1.0, per_token_out=4.0)
+# If a free proposer is used with a paid judge, a proposal gets this price instead of 0, because the
+# search divides by the cost of a proposal.
+MIN_PROPOSAL_PRICE = 1e-9
 N_HALVES = 2  # the search is run on each half of the labels that are not held out
 # In a usual search with a language model, each output that candidates race on is judged USUAL_RACES
 # times. A judgement by a candidate, which shows demonstrations or reasons, costs USUAL_PRICE_RATIO
 # times as much as one by the untuned judge.
 USUAL_RACES, USUAL_PRICE_RATIO = 20, 2.5
-# For each proposal, GEPA judges a minibatch of GEPA_MINIBATCH_OUTPUTS. It also judges half of train
-# with two of three proposals, so GEPA_TRAIN_SHARE of train on average.
-GEPA_MINIBATCH_OUTPUTS, GEPA_TRAIN_SHARE = 30, 1 / 3
 MIN_WORK_SHARE = 1 / 6  # the share of a usual search's judgements that the smallest limit buys
 # The default limit of a run with a free model, in calls: FREE_CALLS, or FREE_CALLS_PER_OUTPUT times
 # the number of labelled outputs if that is larger.
@@ -112,7 +121,7 @@ def plan_budget(
     default, they are estimated. Raises SettingsError if nothing is measured yet and the user's
     limit is too small to be useful.
     """
-    settings, pricing = run.settings, plan_pricing(run, native_n, measured_tokens)
+    settings, pricing = run.settings, _plan_pricing(run, native_n, measured_tokens)
     limit = _run_limit(run, pricing, has_begun=measured_tokens is not None)
     max_item_price = MAX_CANDIDATE_RATIO * pricing.untuned_price
     if pricing.unit is DOLLARS:
@@ -140,6 +149,72 @@ def plan_budget(
     )
 
 
+def _plan_pricing(
+    run: PreparedRun, native_n: bool | None = None, measured_tokens: Tokens | None = None
+) -> Pricing:
+    """Return the prices of a run. The parameters are those of `plan_budget`.
+
+    Dollars are counted unless the model is free, its price is unknown, or only calls are limited.
+    """
+    settings = run.settings
+    n_orders = 2 if settings.pairwise else 1
+    n_replies = n_orders * (settings.samples or 1)
+    gives_all_replies = gives_n_replies(settings.lm) if native_n is None else native_n
+    n_calls = n_orders if gives_all_replies else n_replies
+    untuned_tokens = measured_tokens or _estimate_tokens(run, n_calls, n_replies)
+    judge_price = settings.judge_model.price
+    if judge_price is not None and judge_price.cost(*untuned_tokens) == 0:
+        judge_price = FREE  # for example, only replies have a price, and decision models write none
+    only_calls_limited = settings.max_calls is not None and settings.max_cost is None
+    has_price = judge_price is not None and not judge_price.is_free
+    unit = DOLLARS if has_price and not only_calls_limited else CALLS
+    proposal_price = settings.proposer_model.price or judge_price or ASSUMED_TOKEN_PRICE
+    price_of_proposal = max(MIN_PROPOSAL_PRICE, proposal_price.cost(*_proposal_tokens(run)))
+    return Pricing(
+        unit=unit,
+        judge_price=judge_price or ASSUMED_TOKEN_PRICE,
+        untuned_tokens=untuned_tokens,
+        calls_per_item=n_calls,
+        replies_per_item=0 if is_decision_model(settings.lm) else n_replies,
+        proposal_price=proposal_price,
+        proposal_cost=unit.cost(1, price_of_proposal),
+    )
+
+
+def _estimate_tokens(run: PreparedRun, n_calls: int, n_replies: int) -> Tokens:
+    """Estimate the untuned judge's tokens for one output from the length of its prompts."""
+    train, lm = run.train, run.settings.lm
+    if is_embedded(lm):  # its tokens cost nothing
+        return 0, 0
+    template = template_for_model(lm, run.untuned_prompt)
+    sampled_items = train.items[:: max(1, len(train) // N_ITEMS_SAMPLED)]
+    prompts = (fill_template(lm, template, item.texts) for item in sampled_items)
+    tokens_in = sum(map(estimate_tokens, prompts)) / len(sampled_items)
+    return tokens_in * n_calls, estimate_reply_tokens(run.untuned_prompt, lm) * n_replies
+
+
+def _proposal_tokens(run: PreparedRun) -> Tokens:
+    """Return the expected tokens of a proposal, which is assumed to be half as long as it may be.
+
+    The embedded model writes no proposals.
+    """
+    lm = run.settings.proposer_model.lm
+    if is_embedded(lm):
+        return 0, 0
+    thought_tokens = PROPOSAL_THOUGHT_TOKENS if is_reasoning_model(lm) else 0
+    reply_tokens = MAX_PROPOSAL_TOKENS / 2 + thought_tokens
+    n_characters = PROPOSER_CHARACTERS + expected_evidence_length(run.train)
+    return n_characters / CHARACTERS_PER_TOKEN, reply_tokens
+
+
+def _max_proposal_tokens(run: PreparedRun) -> Tokens:
+    """Return the most tokens of a proposal: each character of its prompt may be a token."""
+    proposer = run.settings.proposer_model
+    max_reply_tokens = max_tokens_factor(proposer.lm) * MAX_PROPOSAL_TOKENS
+    n_characters = PROPOSER_CHARACTERS + expected_evidence_length(run.train)
+    return n_characters, proposer.max_tokens or max_reply_tokens
+
+
 def _usual_work(run: PreparedRun) -> tuple[float, int]:
     """Return the numbers of judgements and proposals of a search that no limit ends."""
     n_learning_items = len(run.train_and_dev)
@@ -162,66 +237,51 @@ def _usual_work(run: PreparedRun) -> tuple[float, int]:
 def _expected_search(run: PreparedRun, budget: SearchBudget) -> tuple[float, float, float]:
     """Return the expected numbers of judgements and proposals, and the price of a judgement.
 
-    The price is a multiple of the untuned judge's price. The calls of a user's optimizer cannot be
-    planned, so they count as 0.
+    The price is a multiple of the untuned judge's price. In the rank search, each round asks for
+    its proposals first, and later rounds judge more outputs with dearer candidates. So with a share
+    of the usual cost, it still asks for all proposals, and makes about the square root of this
+    share of the usual judgements.
     """
-    if run.settings.optimizer == "rank":
-        return _expected_rank_search(run, budget)
-    if run.settings.optimizer != "gepa":
-        return 0.0, 0.0, 1.0
-    # GEPA spends its whole budget.
-    outputs_per_proposal = GEPA_MINIBATCH_OUTPUTS + GEPA_TRAIN_SHARE * len(run.train)
-    proposal_cost = budget.proposal_cost + outputs_per_proposal * budget.pricing.untuned_cost
-    n_proposals = budget.limit / proposal_cost
-    return n_proposals * outputs_per_proposal, n_proposals, 1.0
-
-
-def _expected_rank_search(run: PreparedRun, budget: SearchBudget) -> tuple[float, float, float]:
-    """Return what `_expected_search` returns, for the optimizer "rank".
-
-    Each round asks for its proposals first, and later rounds judge more outputs with dearer
-    candidates. So with a share of the usual cost, the search still asks for all proposals, and
-    makes about the square root of this share of the usual judgements.
-    """
-    pricing, (n_judgements, n_proposals) = budget.pricing, _usual_work(run)
-    price_ratio = 1.0 if is_embedded(run.settings.lm) else USUAL_PRICE_RATIO
+    pricing, settings = budget.pricing, run.settings
+    if settings.optimizer not in OPTIMIZERS:
+        return 0.0, 0.0, 1.0  # the calls of a user's optimizer cannot be planned
+    if settings.optimizer == "gepa":
+        # It spends its whole budget, and judges about half of train for each proposal.
+        n_outputs = len(run.train) / 2
+        n_proposals = budget.limit / (budget.proposal_cost + n_outputs * pricing.untuned_cost)
+        return n_outputs * n_proposals, n_proposals, 1.0
+    n_judgements, n_usual_proposals = _usual_work(run)
+    price_ratio = 1.0 if is_embedded(settings.lm) else USUAL_PRICE_RATIO
     item_cost = pricing.item_cost(price_ratio * pricing.untuned_price)
-    usual_cost = n_judgements * item_cost + n_proposals * budget.proposal_cost
+    usual_cost = n_judgements * item_cost + n_usual_proposals * budget.proposal_cost
     search_cost = min(usual_cost, budget.limit)
-    n_affordable = min(n_proposals, search_cost / 2 / budget.proposal_cost)
-    judging_cost = search_cost - n_affordable * budget.proposal_cost
+    n_proposals = min(n_usual_proposals, search_cost / 2 / budget.proposal_cost)
+    judging_cost = search_cost - n_proposals * budget.proposal_cost
     if pricing.unit is CALLS:  # dearer candidates take no more calls
-        return judging_cost / item_cost, n_affordable, price_ratio
+        return judging_cost / item_cost, n_proposals, price_ratio
     n_judgements *= math.sqrt(search_cost / usual_cost)
     n_judgements = min(n_judgements, judging_cost / pricing.untuned_cost)
-    return n_judgements, n_affordable, judging_cost / (n_judgements * pricing.untuned_cost)
+    return n_judgements, n_proposals, judging_cost / (n_judgements * pricing.untuned_cost)
 
 
 def _expected_by_purpose(run: PreparedRun, budget: SearchBudget, n_probes: int) -> list[Spending]:
-    """Return what a run is expected to spend for each purpose."""
-    settings, pricing = run.settings, budget.pricing
+    pricing, n_calls = budget.pricing, budget.pricing.calls_per_item
     n_judgements, n_proposals, price_ratio = _expected_search(run, budget)
-    tokens_in, tokens_out = pricing.untuned_tokens
+    tokens_in, tokens_out = tokens = pricing.untuned_tokens
     searched_tokens = price_ratio * tokens_in, price_ratio * tokens_out
-
-    def judge_spending(purpose: str, n_items: float, tokens: Tokens) -> Spending:
-        price = settings.judge_model.price
-        return _spending(purpose, n_items, pricing.calls_per_item, tokens, price)
-
-    proposer_price = settings.proposer_model.price
-    spending_by_purpose = [
-        judge_spending(SEARCH, n_judgements, searched_tokens),
-        _spending(PROPOSALS, n_proposals, 1, proposal_tokens(run), proposer_price),
-        judge_spending(TEST, 2 * run.n_held_out, pricing.untuned_tokens),
-        judge_spending(PROBES, n_probes, pricing.untuned_tokens),
+    judge_price, proposer_price = run.settings.judge_model.price, run.settings.proposer_model.price
+    rows = [
+        _spending(SEARCH, n_judgements, n_calls, searched_tokens, judge_price),
+        _spending(PROPOSALS, n_proposals, 1, _proposal_tokens(run), proposer_price),
+        _spending(TEST, 2 * run.n_held_out, n_calls, tokens, judge_price),
+        _spending(PROBES, n_probes, n_calls, tokens, judge_price),
     ]
-    return [spending for spending in spending_by_purpose if spending.calls]
+    return [row for row in rows if row.calls]
 
 
 def _spending(
     purpose: str, n_times: float, calls_each: int, tokens_each: Tokens, price: Price | None
 ) -> Spending:
-    """Return the spending on `n_times` judgements or proposals, of which each costs the same."""
     tokens_in, tokens_out = (round(n_times * n_tokens) for n_tokens in tokens_each)
     return Spending(
         purpose=purpose,
@@ -284,7 +344,7 @@ def _smallest_limit(run: PreparedRun, pricing: Pricing) -> float:
         n_items = n_documents * len(run.dev) / len(run.dev.documents)
         round_cost = smallest_round_cost(n_items, item_cost, pricing.proposal_cost)
         # A proposal is booked at its largest possible cost until its reply has come.
-        max_price = pricing.proposal_price.cost(*max_proposal_tokens(run))
+        max_price = pricing.proposal_price.cost(*_max_proposal_tokens(run))
         round_cost = max(round_cost, pricing.unit.cost(1, max_price))
     n_asked = min(len(run.train_and_dev), N_HALVES * MAX_OUTPUTS_ASKED)
     search_cost = smallest_budget(

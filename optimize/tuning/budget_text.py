@@ -94,7 +94,6 @@ def budget_json(budget: RunBudget) -> JsonObject:
 
 
 def _chance_sentence(run: PreparedRun) -> str:
-    """Return a sentence on how likely a better judge is to ship with this many documents."""
     goal, risk = run.goal, run.settings.risk
     return power_text(run.all_items, run.train_and_dev, search_goal=goal, risk=risk)[0]
 

@@ -133,7 +133,6 @@ def first_start_time(folder: Path) -> str:
 
 
 def _read_json(path: Path, json_type: type[JsonType]) -> JsonType:
-    """Read a JSON file as this type; raise RunFolderError if the file is unreadable."""
     try:
         return msgspec.convert(read_json_file(path), json_type)
     except (OSError, ValueError) as error:

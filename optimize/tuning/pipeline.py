@@ -118,7 +118,6 @@ def tune_and_save(
 
 
 def _write_judgements(path: Path, scored_splits: ScoredSplits) -> None:
-    """Write a row for each held-out output, with both judges' scores and people's label."""
     rows = []
     for split_name, scored in scored_splits.by_name.items():
         judgements = {"seed": scored.untuned.judgements, "tuned": scored.tuned.judgements}

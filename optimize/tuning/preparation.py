@@ -129,7 +129,6 @@ def prepare_run(
 
 
 def _check_labels_differ(run: PreparedRun) -> None:
-    """Raise LabelError if all labels in train and dev are equal."""
     labels = run.train_and_dev.human
     if np.ptp(labels) > 0:
         return

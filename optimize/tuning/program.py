@@ -285,7 +285,6 @@ class UserProgram:
         predictor.fields[answer.name] = predictor.fields.get(answer.name, {}) | field_options
 
     def _make_demo(self, demo: Demo) -> dspy.Example:
-        """Convert a demonstration to an example with inputs and answers of the program's types."""
         inputs = self._inputs_by_key[_inputs_key(str(demo[name]) for name in self.input_names)]
         answers = [answer for answer in self.answers if answer.name in demo]
         values = {one.name: one.value_for_rating(int(demo[one.name])) for one in answers}
@@ -306,5 +305,4 @@ def _as_text(value: object) -> str:
 
 
 def _inputs_key(texts: Iterable[str]) -> str:
-    """Return the key under which the inputs of an example with these texts are kept."""
     return "\0".join(map(utf8_text, texts))

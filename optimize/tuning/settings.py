@@ -231,7 +231,6 @@ def _type_parts(nested_type: object) -> list[object]:
 
 
 def _check_settings(settings: Settings) -> None:
-    """Raise SettingsError for settings of the right types that are wrong or contradictory."""
     if (settings.dimension is None) == (settings.pairwise is None):
         raise SettingsError("give either --dimension NAME or --pairwise NAME")
     parse_scale(settings.scale)
@@ -258,7 +257,6 @@ def _check_settings(settings: Settings) -> None:
 
 
 def _check_model(settings: Settings, prefix: Literal["", "proposer_"]) -> None:
-    """Raise SettingsError for a wrong setting of the judge's model, or of the proposer's."""
     field_names = ("lm", "api_key_env", "price", "api_base")
     lm, key_variable, price, api_base = (getattr(settings, prefix + name) for name in field_names)
     redactor = Redactor()
