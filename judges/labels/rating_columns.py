@@ -104,7 +104,7 @@ def _ask_for_columns(
     if columns.nested or not column_names:
         return
     map_flags = [map_flag(dimension or name, [name]) for name in column_names]
-    advice = f"say which do, as in {' or '.join(map_flags[:3])}"
+    advice = f"name those that do, as in {' or '.join(map_flags[:3])}"
     if len(column_names) > 1:
         joined_flag = map_flag(dimension or "NAME", column_names)
         advice += f"; or if each column is one annotator's, join them by {joined_flag}"

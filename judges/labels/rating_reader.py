@@ -267,7 +267,7 @@ class RatingReader:
                 missing_words.append(excerpt(str(cell.value)))
                 n_missing += cell.count
             # A plain number needs a note only if the user gave it another meaning.
-            elif cell.kind != MISSING and is_plain == (cell.kind == MAPPED):
+            elif not math.isnan(cell.number) and is_plain == (cell.kind == MAPPED):
                 values_with_numbers.append(f"{excerpt(str(cell.value))} as {cell.number:.12g}")
         if words := self.words_for_1_and_0:
             note = f"{words[0]!r} is a pass (1), and {words[1]!r} is a fail (0)"

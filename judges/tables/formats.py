@@ -81,15 +81,18 @@ def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[Tabl
 
     Raises RowsError for an empty file, and for a file that cannot be read.
     """
-    problems = Problems(str(path), strict=True)
+    problems, number = Problems(str(path)), 0
     problems.notes = [] if notes is None else notes
-    number = 0
     with _collect_errors(problems):
         rows = _limit_rows(_find_format(path).read_rows(path, problems), are_kept=False)
         for number, row in enumerate(rows, start=1):
+            if problems:
+                break
             yield row._replace(number=number)
-    if number == 0:
+    if number == 0 and not problems:
         problems.add("empty-file", "holds no rows", _EMPTY_FILE_ADVICE)
+    if problems:
+        raise RowsError(str(problems[0]))
 
 
 def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:

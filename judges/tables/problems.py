@@ -88,18 +88,16 @@ def problem_lines(problems: Iterable[Problem]) -> list[str]:
 class Problems(list[Problem]):
     """The problems of one file, in the order in which they were found.
 
-    If `strict` is true, adding a problem raises RowsError. `notes` are messages on how the file was
-    read. `unit` says whether a problem's `line` counts lines or rows. `delimiter` stands between
-    the cells of a CSV file.
+    `notes` are messages on how the file was read. `unit` says whether a problem's `line` counts
+    lines or rows. `delimiter` stands between the cells of a CSV file.
     """
 
-    def __init__(self, file: str, *, strict: bool = False) -> None:
+    def __init__(self, file: str) -> None:
         super().__init__()
         self.file = file
         self.unit = "row"
         self.notes: list[str] = []
         self.delimiter = ""
-        self._strict = strict
 
     def add(
         self,
@@ -113,10 +111,7 @@ class Problems(list[Problem]):
     ) -> None:
         """Append a problem, with an excerpt of the faulty `value` if there is one."""
         value_excerpt = None if value is NO_VALUE else excerpt(value)
-        problem = Problem(self.file, kind, fault, advice, self.unit, line, field, value_excerpt)
-        self.append(problem)
-        if self._strict:
-            raise RowsError(str(problem))
+        self.append(Problem(self.file, kind, fault, advice, self.unit, line, field, value_excerpt))
         if len(self) > bounds.MAX_PROBLEMS:
             raise RowsError(f"{self[0]} (the first of more than {bounds.MAX_PROBLEMS:,} problems)")
 

@@ -84,12 +84,13 @@ def score_of_cell(cell: object, number_by_word: Mapping[str, float]) -> float | 
 
 def recorded_rows(path: Path) -> Iterator[tuple[str, Record]]:
     """Yield each row with its location: the file's name and the line."""
-    problems = Problems(str(path), strict=True)
+    problems = Problems(str(path))
     try:
         table = read_table(path, problems)
     except RowsError as error:
         raise RecordingError(str(error)) from error
-    assert table is not None  # with strict=True, the first problem is raised
+    if problems or table is None:
+        raise RecordingError(str(problems[0]))
     for row in table.rows:
         yield f"{path.name}, {problems.unit} {row.line}", row.cells
 

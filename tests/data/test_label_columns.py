@@ -66,7 +66,7 @@ def test_two_columns_that_may_hold_the_labels_are_asked_about(columns, question)
     table, (name, *_) = rows(**columns, **EMPTY_CELLS), columns
     message = refusal(table)
     assert f"{question} may hold the labels; " in message
-    assert f"say which do, as in --map {name}={name} or --map" in message
+    assert f"name those that do, as in --map {name}={name} or --map" in message
     good, bad = columns[name]
     labelled = data.read_labels(table, map={name: name}, values={good: 1, bad: 0})
     assert [one.rating(name) for one in labelled.outputs] == [1, 0] * 4

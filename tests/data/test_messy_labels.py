@@ -167,7 +167,10 @@ def test_unnamed_columns_are_read_where_that_is_sure(content, ratings):
 @pytest.mark.parametrize(
     ("columns", "question"),
     [
-        ({"Zeile": range(1, 9)}, "Zeile may hold the labels; say which do, as in --map Zeile="),
+        (
+            {"Zeile": range(1, 9)},
+            "Zeile may hold the labels; name those that do, as in --map Zeile=",
+        ),
         (
             {"Relevance Anna": MARKS, "Relevance Ben": OTHERS},
             "join them by --map 'NAME=Relevance Anna,Relevance Ben'",

@@ -83,6 +83,7 @@ def test_a_mapping_and_values_reach_the_file_that_has_them():
     ("second", "advice"),
     [
         ("id,quality\na,excellent\nb,fair\nc,poor\n", "--map label=quality --values 'excellent"),
+        ("id,mood,tone\na,3,4\nb,2,3\n", "mood, tone may hold the labels; name those that do"),
         ("id,label\na,safe\nb,unsafe\n", "which word is good, as in --values 'safe=1,unsafe=0'"),
         ("id,winner\na,A\nb,B\n", "are read only from the pairs' own file; add the column winner"),
     ],
