@@ -133,6 +133,13 @@ def test_a_dry_run_needs_no_key_and_sends_nothing(here, openai_server, monkeypat
     assert not list(here.iterdir())
 
 
+def test_gepa_is_planned_to_spend_its_whole_budget():
+    budget = plan(max_cost=2.0, optimizer="gepa")
+    planned = {row.purpose: row.cost_usd for row in budget.expected_by_purpose}
+    search_cost = planned["search"] + planned["proposals"]
+    assert search_cost == pytest.approx(budget.search_budget.limit, rel=0.01)
+
+
 def test_the_calls_of_a_users_optimizer_are_not_planned():
     own = "optimize.search.rank_search:explore"
     budget = plan(lm="embedded", optimizer=own)
