@@ -7,9 +7,8 @@ from judges.dimension import Subject
 from judges.labels.names import name_key, only_text_name
 from judges.tables.text import Record, TableRow
 
-# Usual column names in files of pairs: for the prompt, and for outputs such as `response_a`.
+# Usual names of the column with the prompt in files of pairs.
 SHARED_TEXT_COLUMNS = ("prompt", "document", "post", "query")
-OUTPUT_COLUMN_PREFIXES = ("response", "output")
 
 
 class MissingColumnError(JudgesError, ValueError):
@@ -106,5 +105,5 @@ def accepted_column_names(subject: Subject, text_name: str) -> list[str]:
     if not subject.is_pairwise:
         return [text_name]
     if text_name in subject.fields:
-        return [text_name, *(f"{prefix}{text_name[-2:]}" for prefix in OUTPUT_COLUMN_PREFIXES)]
+        return [text_name, f"response{text_name[-2:]}"]
     return [text_name, *SHARED_TEXT_COLUMNS] if len(subject.inputs) == 1 else [text_name]
