@@ -44,8 +44,7 @@ class ReadOptions:
         texts: The names of the texts that every row must have; None for those with usual names.
         annotations: A second file, which holds the ratings.
         values: Maps the user's words, in lower case, to their numbers or votes.
-        judge_values: Maps the words that the judge answers to their numbers. Labels need not have
-            these words.
+        judge_values: Maps the judge's two answers to their numbers. Labels need not have them.
         reads_labels: Whether labels are read. A file whose labels are not read need not have any.
     """
 
@@ -82,10 +81,7 @@ class ReadOptions:
 
     @property
     def value_by_word(self) -> WordValues:
-        """Maps the user's and the judge's words to their values; other words have usual values.
-
-        The user decides about a word before the judge, and the judge before `YES_NO_PAIRS`.
-        """
+        """Maps words to their values: the user decides before the judge, both before usual words."""
         return {**self.judge_values, **self.values}
 
     @property

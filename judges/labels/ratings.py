@@ -50,8 +50,6 @@ _LOW_IS_BEST_WORDS = {
     *("rank", "ranking", "rang", "platz", "severity", "schweregrad"),
     *("note", "noten", "schulnote", "zensur"),
 }
-# On one scale, an annotator's highest of five ratings or more is rarely below a fifth of another's.
-_MIN_RATINGS_FOR_SCALE, _MAX_SCALE_RATIO = 5, 5
 # Maps each annotator's name to their rating of an output. The key None stands for a rating without
 # a name, which may be the mean of several annotators' ratings.
 RatingsByAnnotator = dict[str | None, float]
@@ -139,13 +137,11 @@ def _check_scales(
     dimension: str, ratings_by_annotator: Mapping[str, list[float]], problems: Problems
 ) -> None:
     """Add a note if one annotator's highest rating far exceeds another's, as on another scale."""
-    highest_ratings = sorted(
-        (max(ratings), annotator)
-        for annotator, ratings in ratings_by_annotator.items()
-        if len(ratings) >= _MIN_RATINGS_FOR_SCALE
-    ) or [(0.0, "")]
-    (low, low_name), (high, high_name) = highest_ratings[0], highest_ratings[-1]
-    if 0 < _MAX_SCALE_RATIO * low < high:
+    # On one scale, the highest of five ratings or more is rarely below a fifth of another's.
+    annotators = [(max(r), name) for name, r in ratings_by_annotator.items() if len(r) >= 5]
+    low, low_name = min(annotators, default=(0, ""))
+    high, high_name = max(annotators, default=(0, ""))
+    if 0 < 5 * low < high:
         problems.notes.append(
             f"{dimension}: the highest rating by {excerpt(low_name)} is {low:g}, and by "
             f"{excerpt(high_name)} {high:g}; if they used different scales, convert one"
