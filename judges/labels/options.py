@@ -81,7 +81,7 @@ class ReadOptions:
 
     @property
     def value_by_word(self) -> WordValues:
-        """Maps words to their values: the user decides before the judge, both before usual words."""
+        """Maps words to values: the user decides before the judge, and both before usual words."""
         return {**self.judge_values, **self.values}
 
     @property
