@@ -71,6 +71,11 @@ def print_note(text: str) -> None:
         print_error(text)
 
 
+def print_notes(notes: Iterable[str]) -> None:
+    for note in notes:
+        print_note(f"note: {note}")
+
+
 class _StderrHandler(logging.StreamHandler[TextIO]):
     # The handler prints to the stderr that it began with: DSPy's optimizers replace `sys.stderr`.
     def emit(self, record: logging.LogRecord) -> None:

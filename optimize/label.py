@@ -24,7 +24,7 @@ from judges.panel import AnyJudge
 from judges.tables.atomic_write import exclusive_lock
 from judges.tables.problems import count_text
 from judges.tables.xlsx import split_sheet
-from judges.terminal import Progress, print_note, print_output
+from judges.terminal import Progress, print_note, print_notes, print_output
 from judges.text_columns import find_columns
 from optimize.figures.as_text import command_text
 from optimize.inputs.flags import (
@@ -106,8 +106,7 @@ def label(flags: Namespace) -> CommandOutcome:
             seed=flags.seed,
         )
         try:
-            for note in (*items_to_label.notes, *session.label_log.notes):
-                print_note(f"note: {note}")
+            print_notes([*items_to_label.notes, *session.label_log.notes])
             if judge:
                 session.judge_answers = _ask_judge(judge, label_rows, flags, subject)
             with LabelServer(session, flags.port) as server, suppress(KeyboardInterrupt):

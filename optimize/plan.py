@@ -24,7 +24,7 @@ from judges.labels.types import LabelledSet
 from judges.labels.values import Scale
 from judges.tables.atomic_write import write_atomically
 from judges.tables.problems import count_text, joined_names
-from judges.terminal import print_note, wrap_lines
+from judges.terminal import print_note, print_notes, wrap_lines
 from optimize.figures.as_json import JsonObject, figure_json, to_json
 from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, command_text, figure_text
 from optimize.inputs.flags import CommandOutcome, read_floors, run_and_print
@@ -214,8 +214,7 @@ def _read_labels_so_far(flags: argparse.Namespace) -> Task:
         outputs = read_labelled_items(flags.file, options, item_kind="outputs")
         assert isinstance(outputs, LabelledSet)
         if not outputs.reading.ratings:
-            for note in outputs.notes:
-                print_note(f"note: {note}")
+            print_notes(outputs.notes)
             if unread_columns := outputs.reading.unread:
                 print_note(f"note: no labels are read from {joined_names(unread_columns)}")
             dimension = dimension_name(flags.dimension) if flags.dimension else ""

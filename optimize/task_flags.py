@@ -17,7 +17,7 @@ from judges.cli.flags import (
     READING_FLAGS,
     Parser,
     add_flags,
-    constructed_labels_note,
+    note_constructed_labels,
     read_map_flags,
     split_named_value,
 )
@@ -31,7 +31,7 @@ from judges.loading import load
 from judges.panel import AnyJudge
 from judges.protocol import is_embedded
 from judges.tables.problems import count_text
-from judges.terminal import print_error, print_note
+from judges.terminal import print_error, print_note, print_notes
 from optimize.inputs.flags import parse_scale, parse_values
 from optimize.inputs.labelled import LabelSource, load_labels, only_dimension, verdict_words
 from optimize.inputs.subjects import dimension_name, find_subject
@@ -87,8 +87,7 @@ def read_task(
         raise SettingsError(NEEDS_VERDICTS_MESSAGE)
     else:
         task = _unlabelled_task(flags, dimension, judges)
-    for note in task.labels.notes:
-        print_note(f"note: {note}")
+    print_notes(task.labels.notes)
     entries = [JudgeEntry(name=name, judge=one, items=task.items(one)) for name, one in judges]
     return task, [*entries, *_read_recordings(flags, subject, task)]
 
@@ -110,8 +109,7 @@ def read_task_on_all_outputs(label_source: LabelSource, dimension_spec: str | No
     if n_tied and dimension in labelled_set.words:
         outputs_text = count_text(n_tied, "output")
         notes.insert(0, f"annotators are tied on {outputs_text}, each of which counts half a pass")
-    for note in notes:
-        print_note(f"note: {note}")
+    print_notes(notes)
     return task
 
 
@@ -212,8 +210,7 @@ def _make_entry(name: str, task: Task, recording: Recording, scale: Sequence[int
 
 
 def _print_notes(recording: Recording) -> None:
-    for note in recording.notes:
-        print_note(f"note: {note}")
+    print_notes(recording.notes)
     for warning in recording.warnings:
         print_error(f"warning: {warning}")
 
@@ -231,8 +228,7 @@ def load_judges(
         if model:
             check_model_name(model)
         judge = on_label_scale(load(judge_path), flags.scale).with_model(model or None)
-        if note := constructed_labels_note(judge):
-            print_note(f"note: {note}")
+        note_constructed_labels(judge)
         if not is_embedded(judge.lm):
             judge = judge.with_model(api_base=flags.api_base)
             providers.add(judge.lm.partition("/")[0])

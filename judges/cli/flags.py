@@ -268,12 +268,12 @@ def with_reasoning_flag(judge: "AnyJudge", name: str, flags: argparse.Namespace)
     return Judge.of(judge.subject, reasoning=flags.reasoning, lm=judge.lm)
 
 
-def constructed_labels_note(judge: "AnyJudge") -> str | None:
-    """Return a warning if a judge was tuned on labels that no person gave; otherwise None."""
-    if not judge.uses_constructed_labels:
-        return None
-    problem = f"{judge.name} was tuned on constructed labels, which no person gave"
-    return f"{problem}; labels by people make a better judge: dspy-judges tune --data FILE"
+def note_constructed_labels(judge: "AnyJudge") -> None:
+    """Print a note if a judge was tuned on labels that no person gave."""
+    if judge.uses_constructed_labels:
+        problem = f"{judge.name} was tuned on constructed labels, which no person gave"
+        advice = "labels by people make a better judge: dspy-judges tune --data FILE"
+        print_note(f"note: {problem}; {advice}")
 
 
 def with_model_flags(judge: "AnyJudge", judge_name: str, flags: argparse.Namespace) -> "AnyJudge":
@@ -288,8 +288,7 @@ def with_model_flags(judge: "AnyJudge", judge_name: str, flags: argparse.Namespa
     judge = with_reasoning_flag(judge, judge_name, flags)
     if flags.lm:
         check_model_name(flags.lm)  # also for a dry run, which does not open the model
-    if note := constructed_labels_note(judge):
-        print_note(f"note: {note}")
+    note_constructed_labels(judge)
     plan = read_plan(flags.plan, flags.samples, flags.temperature)
     changed_judge = judge.with_model(flags.lm, flags.api_base)
     needs_text = plan is not None or flags.reasoning not in (None, "none")

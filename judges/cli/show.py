@@ -69,15 +69,12 @@ def show_judge(flags: argparse.Namespace) -> int:
 
 
 def _message_lines(judge_name: str, messages: Sequence[Message]) -> list[str]:
-    n_demos, lines = len(messages) // 2 - 1, list[str]()
-    n_hidden = max(n_demos - MAX_SHOWN_DEMOS, 0)
-    for message in messages[: -1 - 2 * n_hidden]:
-        lines += ["", f"--- {judge_name}: {message['role']} ---", message["content"]]
-    if n_hidden:
-        lines += ["", f"--- {n_hidden:,} more of {n_demos:,} demonstrations (all: --json) ---"]
-    *_, last_message = messages
-    lines += ["", f"--- {judge_name}: {last_message['role']} ---", last_message["content"]]
-    return lines
+    n_demos = len(messages) // 2 - 1
+    blocks = [(f"--- {judge_name}: {one['role']} ---", one["content"]) for one in messages]
+    if (n_hidden := n_demos - MAX_SHOWN_DEMOS) > 0:
+        remark = f"--- {n_hidden:,} more of {n_demos:,} demonstrations (all: --json) ---"
+        blocks[-1 - 2 * n_hidden : -1] = [(remark, "")]
+    return [line for title, text in blocks for line in ("", title, text)]
 
 
 def _answer_lines(answer_shares: Sequence[AnswerShare]) -> list[str]:

@@ -51,7 +51,7 @@ from judges.tables.formats import (
 from judges.tables.problems import RowsError
 from judges.tables.text import Record, TableRow
 from judges.tables.xlsx import split_sheet
-from judges.terminal import Progress, print_error, print_note, print_output
+from judges.terminal import Progress, print_error, print_note, print_notes, print_output
 from judges.text_columns import accepted_column_names, find_columns
 
 ID_COLUMN = "id"
@@ -92,8 +92,7 @@ class TableRun:
             if phrases:
                 print_note(f"note: {judge_name} reads {' and '.join(phrases)}")
         self.n_rows, columns, n_characters = self._count(chain(first_rows, rows))
-        for note in reading_notes:
-            print_note(f"note: {flags.data}: {note}")
+        print_notes(f"{flags.data}: {note}" for note in reading_notes)
         header_table = Table(name="", sha256="", is_typed=True, columns=tuple(columns), rows=())
         options = ReadOptions(columns_by_name={ID_COLUMN: column_by_name.get(ID_COLUMN, "")})
         self.id_column = Columns(header_table, options).find(ID_COLUMN)
