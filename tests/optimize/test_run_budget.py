@@ -134,7 +134,7 @@ def test_a_dry_run_needs_no_key_and_sends_nothing(here, openai_server, monkeypat
 
 
 def test_gepa_is_planned_to_spend_its_whole_budget():
-    budget = plan(max_cost=2.0, optimizer="gepa")
+    budget = plan(max_cost=20.0, optimizer="gepa")
     planned = {row.purpose: row.cost_usd for row in budget.expected_by_purpose}
     search_cost = planned["search"] + planned["proposals"]
     assert search_cost == pytest.approx(budget.search_budget.limit, rel=0.01)
