@@ -72,8 +72,8 @@ def _message_lines(judge_name: str, messages: Sequence[Message]) -> list[str]:
     n_demos = len(messages) // 2 - 1
     blocks = [(f"--- {judge_name}: {one['role']} ---", one["content"]) for one in messages]
     if (n_hidden := n_demos - MAX_SHOWN_DEMOS) > 0:
-        remark = f"--- {n_hidden:,} more of {n_demos:,} demonstrations (all: --json) ---"
-        blocks[-1 - 2 * n_hidden : -1] = [(remark, "")]
+        title = f"--- {n_hidden:,} more of {n_demos:,} demonstrations ---"
+        blocks[-1 - 2 * n_hidden : -1] = [(title, "(--json prints all of them)")]
     return [line for title, text in blocks for line in ("", title, text)]
 
 

@@ -53,7 +53,7 @@ def test_show_prints_the_first_of_many_demonstrations():
     shown, lines = json_of(main, "show", "j.json"), run(main, "show", "j.json").stdout.splitlines()
     assert len(shown["messages"]["fluency"]) == 20
     assert lines.count("--- fluency: assistant ---") == 3
-    assert "--- 6 more of 9 demonstrations (all: --json) ---" in lines
+    assert "--- 6 more of 9 demonstrations ---" in lines
     assert "{{summary}}" in lines
 
 
