@@ -44,7 +44,6 @@ NEEDS_VERDICTS_MESSAGE = (
     "(dspy-judges plan). A rank correlation rests on all outputs of a document, and choosing the "
     "documents in which ranks moved saves only 3 to 13% of the labels on SummEval"
 )
-
 # The margin of a noninferiority test, in standard errors: the sum of two normal quantiles. A new
 # judge that is worse by the margin passes in 5 % of cases, an equally good one in 80 %.
 MARGIN_IN_SE = 1.644854 + 0.841621

@@ -138,22 +138,21 @@ def learn_panel(scored_by_name: Mapping[str, ScoredItems], rng: np.random.Genera
 def _standardise(scored_by_name: Mapping[str, ScoredItems], *, is_pairwise: bool) -> "_Members":
     """Return the judges that can be members, in the order of names; SettingsError if none can."""
     any_judge = next(iter(scored_by_name.values()))
-    scores_by_name = {name: scored.scores for name, scored in sorted(scored_by_name.items())}
-    human = any_judge.human
+    scores = pd.DataFrame({name: one.scores for name, one in sorted(scored_by_name.items())})
+    human, why_excluded = any_judge.human, dict[str, str]()
     document_codes: Codes = np.unique(any_judge.document_ids, return_inverse=True)[1]
     system_codes: Codes = np.unique(any_judge.system_ids, return_inverse=True)[1]
     if is_pairwise:
         # Each pair is used in both orders, so that it does not matter which output is called A.
         human = np.concatenate([human, -human])
-        scores_by_name = {name: np.concatenate([m, -m]) for name, m in scores_by_name.items()}
+        scores = pd.concat([scores, -scores], ignore_index=True)
         document_codes = np.tile(document_codes, 2)
         system_codes = np.zeros_like(document_codes)
     group_codes = np.zeros_like(document_codes) if any_judge.level == "dataset" else document_codes
-    scores, why_excluded = pd.DataFrame(scores_by_name), dict[str, str]()
     failed_shares, largest_scores = scores.isna().mean(), scores.abs().max().clip(lower=1)
     within_groups = scores - scores.groupby(group_codes).transform("mean")
     sds = (within_groups**2).mean() ** 0.5
-    for name in scores_by_name:
+    for name in sorted(scored_by_name):
         if failed_shares[name] > MAX_FAILED_SHARE:
             why_excluded[name] = f"fails on {failed_shares[name]:.0%} of the outputs"
         elif sds[name] <= MIN_RELATIVE_SD * largest_scores[name]:
