@@ -6,7 +6,6 @@ The evaluator keeps all judgements, so no candidate judges an item twice.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -45,10 +44,6 @@ class Evaluator:
         default_factory=lambda: defaultdict(dict), init=False
     )
 
-    @cached_property
-    def untuned(self) -> Candidate:
-        return Candidate(instruction=self.untuned_prompt.instruction)
-
     def item_cost(self, candidate: Candidate) -> float:
         """Return the cost of judging one item with the candidate, in the unit of the budget."""
         pricing = self.budget.pricing
@@ -79,13 +74,11 @@ class Evaluator:
         return self.budget.pricing.price_of_tokens((judgement.tokens_in, judgement.tokens_out))
 
     def mean_tokens(self, candidate: Candidate, items: Items) -> Tokens:
-        """Judge the items, and return the mean numbers of input and output tokens for an item.
-
-        If an endpoint reports no token counts, one token for each item is assumed.
-        """
+        """Judge the items, and return an item's mean input and output tokens, at least 1 each."""
         self.judgements(candidate, items)
         judgements = [self._judgements[candidate.id][item.id] for item in items]
         tokens = np.array([(one.tokens_in, one.tokens_out) for one in judgements])
+        # An endpoint may report no token counts.
         tokens_in, tokens_out = np.maximum(1.0, tokens.mean(axis=0)).tolist()
         return tokens_in, tokens_out
 

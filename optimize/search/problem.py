@@ -86,9 +86,9 @@ class SearchProblem:
         scores = self.evaluator.scores(candidate, items)
         return balanced.verdicts(scores, candidate.threshold) if self.goal == "balanced" else scores
 
-    @property
+    @cached_property
     def untuned(self) -> Candidate:
-        return self.evaluator.untuned
+        return Candidate(instruction=self.evaluator.untuned_prompt.instruction)
 
     @cached_property
     def train_and_dev(self) -> Items:

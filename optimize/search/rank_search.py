@@ -149,12 +149,10 @@ class RankSearch:
         # The budget doubles from round to round, except in the round that compares reasoning.
         budget_factor = 1 if round_number == REASONING_ROUND else 2 ** (round_number - 1)
         full_budget = budget_factor * self.first_round_budget
-        round_budget = min(full_budget, self.budget.remaining)
-        item_cost = self.evaluator.item_cost(self._best_candidate())
-        smallest_cost = smallest_round_cost(
-            self.n_first_items, item_cost, self.budget.proposal_cost
-        )
-        if round_budget < MIN_ROUND_SHARE * full_budget or self.budget.remaining < smallest_cost:
+        budget, item_cost = self.budget, self.evaluator.item_cost(self._best_candidate())
+        round_budget = min(full_budget, budget.remaining)
+        smallest_cost = smallest_round_cost(self.n_first_items, item_cost, budget.proposal_cost)
+        if round_budget < MIN_ROUND_SHARE * full_budget or budget.remaining < smallest_cost:
             raise SearchBudgetSpentError("the budget is too small for another round")
         race, untuned_budget = self.race, UNTUNED_BUDGET_SHARE * round_budget
         n_documents = race.max_affordable_documents(partial(race.cost, []), untuned_budget)
@@ -196,10 +194,9 @@ class RankSearch:
     def _propose_instructions(self, round_number: int, parent: Candidate) -> list[str]:
         budget, seed = self.budget, self.options.seed
         # An instruction is asked for only if the budget also pays for its first comparison.
-        first_cost = self.n_first_items * self.evaluator.item_cost(
-            replace(parent, demo_set=DemoSet())
-        )
-        n_affordable = int(budget.remaining / (budget.proposal_cost + first_cost))
+        item_cost = self.evaluator.item_cost(replace(parent, demo_set=DemoSet()))
+        cost = budget.proposal_cost + self.n_first_items * item_cost
+        n_affordable = int(budget.remaining / cost)
         n_proposals = min(self.options.n_proposals, n_affordable)
         rngs = [random_generator(seed, "lesson", round_number, i) for i in range(n_proposals)]
         evidence_texts = write_evidence(self.evaluator, parent, self.problem.train, rngs)

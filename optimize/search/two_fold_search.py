@@ -15,7 +15,6 @@ from optimize.search.gate import QuestionTest, ShipDecision, decide
 from optimize.search.optimizer import MAX_FINALISTS, Exploration, LastRound, Optimizer
 from optimize.search.problem import CandidateTrial, SearchProblem, first_documents
 from optimize.search.questions import (
-    QUESTION_TEST_SHARE,
     QuestionsNotTestedError,
     ask_questions,
     question_test_cost,
@@ -135,17 +134,6 @@ def _search_halves(
             with budget.limited_to(limit):
                 trials_by_half.append(score_finalists(half, exploration))
     return explorations, trials_by_half
-
-
-def smallest_budget(round_cost: float, finalists_cost: float, questions_cost: float) -> float:
-    """Return the smallest budget that leaves a half `round_cost` after all reserves.
-
-    `finalists_cost` is reserved for the test of the half's finalists, and `questions_cost` for the
-    test of questions. A reserve is never larger than its largest allowed share of the budget. If
-    the first half's budget is too small for a round, the second half has the whole budget.
-    """
-    share_for_round = (1 - QUESTION_TEST_SHARE) * (1 - MAX_TEST_SHARE)
-    return min(round_cost + finalists_cost + questions_cost, round_cost / share_for_round)
 
 
 def score_finalists(half: SearchProblem, exploration: Exploration) -> list[CandidateTrial]:

@@ -61,7 +61,8 @@ class ActiveRun:
         train = self.prepared_run.train
         stride = max(1, len(train) // ITEMS_FOR_MEAN_COST)
         items = Items(train.items[::stride][:ITEMS_FOR_MEAN_COST])
-        tokens = self.evaluator.mean_tokens(self.evaluator.untuned, items)
+        untuned = Candidate(instruction=self.prepared_run.untuned_prompt.instruction)
+        tokens = self.evaluator.mean_tokens(untuned, items)
         self.budget = plan_budget(self.prepared_run, self.clients.judge.model.native_n, tokens)
         self.evaluator.budget = self.budget.search_budget
         for _ in items:

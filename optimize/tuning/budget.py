@@ -23,10 +23,10 @@ from optimize.search.evidence import expected_evidence_length
 from optimize.search.optimizer import MAX_FINALISTS, OPTIMIZERS
 from optimize.search.problem import N_PROPOSALS, SearchOptions, informative_documents
 from optimize.search.proposer import MAX_PROPOSAL_TOKENS
-from optimize.search.questions import MAX_OUTPUTS_ASKED, QUESTION_TEST_COST
+from optimize.search.questions import MAX_OUTPUTS_ASKED, QUESTION_TEST_COST, QUESTION_TEST_SHARE
 from optimize.search.race import MAX_RACE_DOCUMENTS, min_race_documents
 from optimize.search.rank_search import MIN_ROUNDS, smallest_round_cost
-from optimize.search.two_fold_search import FINALISTS_COST, smallest_budget
+from optimize.search.two_fold_search import FINALISTS_COST, MAX_TEST_SHARE
 from optimize.tuning.models import PROBES, PROPOSALS, SEARCH, TEST, total_spending
 from optimize.tuning.preparation import PreparedRun
 
@@ -347,11 +347,11 @@ def _smallest_limit(run: PreparedRun, pricing: Pricing) -> float:
         max_price = pricing.proposal_price.cost(*_max_proposal_tokens(run))
         round_cost = max(round_cost, pricing.unit.cost(1, max_price))
     n_asked = min(len(run.train_and_dev), N_HALVES * MAX_OUTPUTS_ASKED)
-    search_cost = smallest_budget(
-        round_cost,
-        FINALISTS_COST * len(run.dev) * item_cost,
-        QUESTION_TEST_COST * n_asked * item_cost,
-    )
+    # The tests of finalists and questions are reserved, up to a share of the budget. If the first
+    # half's budget is too small for a round, the second half has the whole budget.
+    tests_cost = (FINALISTS_COST * len(run.dev) + QUESTION_TEST_COST * n_asked) * item_cost
+    share_for_round = (1 - QUESTION_TEST_SHARE) * (1 - MAX_TEST_SHARE)
+    search_cost = min(round_cost + tests_cost, round_cost / share_for_round)
     search_cost += ITEMS_FOR_MEAN_COST * item_cost  # judged first, to measure the price
     return test_cost + max(search_cost, MIN_WORK_SHARE * n_judgements * item_cost)
 
