@@ -24,7 +24,7 @@ from optimize.figures.as_json import JsonObject, judgement_rows
 from optimize.inputs.flags import refuse_key_in_address
 from optimize.inputs.labelled import AnyLabels, AnyPath, LabelSource, LevelOrAuto, load_labels
 from optimize.inputs.subjects import find_subject
-from optimize.measuring.asking import Task, collect_judgements, on_label_scale, recorded_scale
+from optimize.measuring.asking import Task, on_label_scale, recorded_scale
 from optimize.measuring.recorded import ids_are_numbers, judgement_of_score
 from optimize.measuring.scored import ScoredItems
 from optimize.measuring.verification import Verification
@@ -177,8 +177,7 @@ def measure(
         judge.open_client(keep_going=keep_going, **options) as client,
         Progress(name, len(items), sys.stderr, interactive_only=True) as progress,
     ):
-        judgement_by_id = collect_judgements(judge, items, client, seed, progress)
-    return Measurement(scored=task.match_judgements(name, judgement_by_id, judge))
+        return Measurement(scored=task.judge_items(name, judge, items, client, seed, progress))
 
 
 def _measure_scores(

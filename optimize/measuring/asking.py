@@ -11,7 +11,6 @@ from judges.cli.costs import print_run_cost
 from judges.client import BudgetSpentError, Client, Counts, ModelOptions, Session
 from judges.dimension import Subject
 from judges.judge import Judge
-from judges.judgement import AnyJudgement
 from judges.labels.names import map_flag
 from judges.labels.types import LabelError
 from judges.panel import AnyJudge
@@ -59,6 +58,20 @@ class Task:
         return make_items(
             self.labels, self.dimension, subject, with_unlabelled=self.with_unlabelled
         )
+
+    def judge_items(
+        self,
+        name: str,
+        judge: AnyJudge,
+        items: Items,
+        client: Client,
+        seed: int,
+        progress: Progress,
+    ) -> ScoredItems:
+        """Ask a judge about items, show the progress, and match its judgements to the labels."""
+        ids, texts = [item.id for item in items], (item.texts for item in items)
+        judgements = progress.track(judge.judge_rows(texts, client, seed=seed))
+        return self.match_judgements(name, dict(zip(ids, judgements, strict=True)), judge)
 
     def match_judgements(
         self,
@@ -172,15 +185,6 @@ def total_dollars(amounts: Iterable[float | None]) -> float | None:
     return None if None in dollars else round(math.fsum(filter(None, dollars)), JSON_DECIMALS)
 
 
-def collect_judgements(
-    judge: AnyJudge, items: Items, client: Client, seed: int, progress: Progress
-) -> dict[str, AnyJudgement]:
-    """Return the judgement of each item by the item's id, and show the progress."""
-    judgements = judge.judge_rows((item.texts for item in items), client, seed=seed)
-    ids = [item.id for item in items]
-    return dict(zip(ids, progress.track(judgements), strict=True))
-
-
 def ask_judges(
     judge_entries: Sequence[JudgeEntry],
     task: Task,
@@ -219,19 +223,18 @@ def _ask_judge(entry: JudgeEntry, task: Task, client: Client | None, seed: int) 
         return entry
     clients = (client,) if entry.sends_no_request else judge.clients(client)
     n_earlier_calls = Counts.sum(member_client.account.total for member_client in clients).calls
-    start_time, n_items, why_unscored = time.monotonic(), len(entry.items), ""
+    start_time, n_items = time.monotonic(), len(entry.items)
     with Progress(entry.name, n_items, sys.stderr, budget=client.account.budget) as progress:
         try:
-            judgement_by_id = collect_judgements(judge, entry.items, client, seed, progress)
+            scored_items = task.judge_items(entry.name, judge, entry.items, client, seed, progress)
+            entry = replace(entry, scored_items=scored_items)
         except (BudgetSpentError, FatalModelError) as error:
             reason = " ".join(str(error).split())
             why_unscored = f"{reason} ({progress.n_done:,} of {n_items:,} judged)"
+            entry = replace(entry, why_unscored=why_unscored)
     seconds = math.nan if n_earlier_calls else time.monotonic() - start_time
     plan = judge.plan_for(client.model).kind if isinstance(judge, Judge) else "panel"
-    entry = replace(entry, usage=_usage(plan, clients, max(progress.n_done, 1), seconds))
-    if why_unscored:
-        return replace(entry, why_unscored=why_unscored)
-    return replace(entry, scored_items=task.match_judgements(entry.name, judgement_by_id, judge))
+    return replace(entry, usage=_usage(plan, clients, max(progress.n_done, 1), seconds))
 
 
 def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) -> JudgeUsage:

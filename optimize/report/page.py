@@ -183,7 +183,6 @@ def source_section(label_counts: DataCounts) -> Section:
 
 
 def _probe_table(probes: ProbeResult) -> ReportTable:
-    """Return a table of how scores change if a line in the output asks for a better score."""
     rows = []
     for title, shift in probes.shifts.items():
         if shift.n_outputs:
