@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from coverage import EVEN, MOSTLY_5, Cuts
+from interval_coverage import EVEN, MOSTLY_5, Cuts
 from swaps import ALIKE, draws
 
 from optimize.statistics.correlations import Level, correlation

@@ -4,7 +4,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from judges.judgement import AnyJudgement
 from judges.terminal import Progress
@@ -17,15 +17,16 @@ class FailedJudgementWarning(UserWarning):
     """Warns that some rows of a table got no score."""
 
 
-def as_pandas(frame: Any) -> "pd.DataFrame":
+def as_pandas(frame: object) -> "pd.DataFrame":
     """Return a DataFrame of pandas or polars as one of pandas; raises TypeError for others."""
     import pandas as pd
 
     if isinstance(frame, pd.DataFrame):
         return frame
     library_name = type(frame).__module__.partition(".")[0]
-    if library_name == "polars" and hasattr(frame, "to_pandas"):
-        pandas_frame: pd.DataFrame = frame.to_pandas()
+    to_pandas = getattr(frame, "to_pandas", None)
+    if library_name == "polars" and to_pandas is not None:
+        pandas_frame: pd.DataFrame = to_pandas()
         return pandas_frame
     raise TypeError(
         f"score() takes a DataFrame of pandas or polars, not {library_name}'s "

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from judges.panel import AnyJudge
     from judges.scoring import PlanKind, SamplingPlan
 
+FlagOptions: TypeAlias = dict[str, Any]  # arguments of `add_argument`
 FlagGroup: TypeAlias = "argparse.ArgumentParser | argparse._ArgumentGroup"
 Number = TypeVar("Number", int, float)
 
@@ -133,13 +134,13 @@ def _parse_turns(text: str) -> str:
     return f"turns={text}"
 
 
-def _flag(metavar: str, help_text: str, **options: Any) -> dict[str, Any]:
+def _flag(metavar: str, help_text: str, **options: object) -> FlagOptions:
     """Return the arguments of `add_argument` for a flag with a value."""
     return {"metavar": metavar, "help": help_text, **options}
 
 
 _repeatable = partial(_flag, action="append", default=[])
-_switch: Callable[..., dict[str, Any]] = partial(dict, action="store_true")
+_switch: Callable[..., FlagOptions] = partial(dict, action="store_true")
 # The flags that several commands have. The texts give the defaults in parentheses.
 _SHARED_FLAGS = {
     # The labels.
@@ -210,7 +211,7 @@ READING_FLAGS = ("--map", "--values", "--turns")
 ENDPOINT_FLAGS = ("--api-base", "--api-key-env", "--price", "--max-tokens", "--reasoning-effort")
 
 
-def add_flags(group: FlagGroup, *flags: str, **overrides: Any) -> None:
+def add_flags(group: FlagGroup, *flags: str, **overrides: object) -> None:
     """Add flags that several commands have; `overrides` replace arguments of `add_argument`."""
     for flag in flags:
         group.add_argument(flag, **{**_SHARED_FLAGS[flag], **overrides})

@@ -13,7 +13,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -51,6 +50,15 @@ MARGIN_IN_SE = 1.644854 + 0.841621
 MIN_ROWS_TO_LABEL = 30
 
 
+@dataclass(frozen=True, slots=True)
+class ClearLoss:
+    """On how many fails (or passes) only the new judge is right, and on how many only the old."""
+
+    word: str
+    n_gained: int
+    n_lost: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRowsSwap(SwapDecision):
     """The decision whether to swap judges, by labels on only the rows on which the judges differ.
@@ -72,7 +80,7 @@ class ChangedRowsSwap(SwapDecision):
     n_labelled: int = 0
     n_gained: int = 0
     n_lost: int = 0
-    clear_loss: Mapping[str, Any] | None = None
+    clear_loss: ClearLoss | None = None
     n_needed: int = 0
     n_drawn: int = 0
     file_to_label: str | None = field(default=None, metadata={"json": "file"})
@@ -143,7 +151,7 @@ def _decide_by_gains(
         n_gained, n_lost = (int((gains[human == label] == gain).sum()) for gain in (1, -1))
         if outcome in ("better", "not worse") and is_clearly_worse(n_lost, n_gained):
             outcome = "undecided"
-            clear_loss = {"word": word, "n_gained": n_gained, "n_lost": n_lost}
+            clear_loss = ClearLoss(word, n_gained, n_lost)
     return replace(
         result,
         outcome=outcome,

@@ -56,8 +56,8 @@ def decision_sentence(result: SwapResult | ChangedRowsSwap) -> str:
         return "no changed output has a label yet"
     elif loss := result.clear_loss:
         return (
-            f"{new} is clearly worse on {loss['word']}: of the labelled {loss['word']}, "
-            f"{loss['n_lost']:,} are right only by {old}, {loss['n_gained']:,} only by {new}. To "
+            f"{new} is clearly worse on {loss.word}: of the labelled {loss.word}, "
+            f"{loss.n_lost:,} are right only by {old}, {loss.n_gained:,} only by {new}. To "
             "decide about balanced accuracy, label outputs at random and leave out --changed."
         )
     by_more, loss_text = f"by more than {result.margin:g}", f"worse by {result.margin:g}"

@@ -4,7 +4,8 @@ Each document makes one contribution to a statistic, which is the mean of the co
 statistic is not a mean over documents, its contributions are linearised (infinitesimal jackknife,
 Jaeckel 1972). An interval is the value ± Student's t times the standard error of the mean
 contribution; for a correlation, it is computed on Fisher's z. An interval is withheld (None) if it
-would cover the true value in fewer than 93 or more than 97 of 100 samples (benchmarks/coverage.py).
+would cover the true value in fewer than 93 or more than 97 of 100 samples
+(benchmarks/interval_coverage.py).
 
 If a user looks at a statistic several times while labels are added (interim analyses), all `looks`
 have the same critical value, so that their intervals hold simultaneously (Pocock 1977). If e is the

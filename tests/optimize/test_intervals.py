@@ -15,7 +15,7 @@ from optimize.statistics.intervals import interval_of_mean
 
 @pytest.fixture(scope="module")
 def worlds():
-    """What is in benchmarks/coverage.py, which checks all intervals with 1,000 simulations."""
+    """The module benchmarks/interval_coverage.py, which checks all intervals by simulation."""
     folder = Path(__file__).parents[2] / "benchmarks"
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)

@@ -1,4 +1,6 @@
-"""How often 95 % intervals contain the truth: python benchmarks/coverage.py [--simulations 1000].
+"""How often 95 % intervals contain the truth.
+
+Run it as `python benchmarks/interval_coverage.py [--simulations 1000]`.
 
 `--only systems` prints differences of systems, means of the given outputs, and how many pairs of
 SummEval's systems they tell apart; `--only intervals` all other intervals.
