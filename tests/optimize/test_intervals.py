@@ -19,7 +19,7 @@ def worlds():
     folder = Path(__file__).parents[2] / "benchmarks"
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
-        yield runpy.run_path(str(folder / "coverage.py"))
+        yield runpy.run_path(str(folder / "interval_coverage.py"))
 
 
 @pytest.mark.parametrize(
