@@ -41,7 +41,7 @@ OTHER_REASONING_MODELS = re.compile(
 
 
 def is_embedded(lm: str) -> bool:
-    """Return whether a model's name or endpoint is that of the embedded model, in any version."""
+    """Return whether this name, of a model or an endpoint, means the offline embedded model."""
     return lm in (EMBEDDED, "embedded-1")
 
 

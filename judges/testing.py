@@ -33,7 +33,7 @@ class ModelContract:
     )
 
     def complete(self, model: Model, *samplings: Sampling) -> list[Completion]:
-        """Ask the question once for each sampling, at the same time, and close the model."""
+        """Ask the model once for each of these samplings, all at the same time, then close it."""
 
         async def ask() -> list[Completion]:
             try:

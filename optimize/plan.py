@@ -288,7 +288,7 @@ def _with_next_step(
 
 
 def _write_documents(path: Path, labels: LabelledSet, documents: list[str]) -> int:
-    """Write all outputs of these documents, in the documents' order; returns their number."""
+    """Write the outputs of these documents to a file; returns how many outputs were written."""
     position_of = {name: position for position, name in enumerate(documents)}
     outputs = [output for output in labels.outputs if output.document_id in position_of]
     outputs.sort(key=lambda output: position_of[output.document_id])

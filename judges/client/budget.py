@@ -95,8 +95,8 @@ class Counts:
 class Budget:
     """Limits on the calls and the US dollars of a run. Each of the run's models has an account.
 
-    The limits hold for all accounts together. Retries count as calls. If the run has a `store`, the
-    requests of earlier starts of the run count, too.
+    The limits hold for the sum of all these accounts. Retries count as calls. If the run has a
+    `store`, the requests of earlier starts of the run count, too.
     """
 
     def __init__(

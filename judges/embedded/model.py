@@ -288,7 +288,7 @@ def _reply_tokens(
 
 
 def _write_rationale(contributions: FloatArray, *, is_pairwise: bool) -> str:
-    """Name up to two facets that raise the score (of A, in a pair), and two that lower it."""
+    """Return a reason in words: up to two qualities that raise the score, and two that lower it."""
     facet_totals = np.bincount(FACET_OF_FEATURE, weights=contributions)  # one for each facet
     ranking = np.argsort(-facet_totals, kind="stable")
     best_facets = [FACET_NAMES[i] for i in ranking[:2] if facet_totals[i] > MIN_CONTRIBUTION]

@@ -30,7 +30,7 @@ def convert_tool_export(table: Table, options: ReadOptions, problems: Problems) 
     has no texts, if neither it nor another file has labels by people, or if it is unknown whether
     people gave a label.
     """
-    # Users append declarations of their own to the list, so its end is tried first.
+    # The list ends with the formats that users have added, so they are tried first.
     for export in reversed(LABEL_EXPORTS):
         if all(_has_matching_cell(table, *patterns) for patterns in export.columns.items()):
             return _ExportReader(export, table, options, problems.notes).read()

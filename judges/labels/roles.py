@@ -317,8 +317,8 @@ def _item_ids(columns: Columns, comments: ColumnTuple) -> dict[int, str]:
         *filter(is_text_name, other_columns),
         *columns.of_kind(other_columns, "text"),
     ]
-    # A column such as `task_id` identifies outputs if several annotators have the same id, and an
-    # annotator rarely has one id twice. Rows with different ids are of different outputs.
+    # A column such as `task_id` identifies outputs if an id stands in the rows of several
+    # annotators, and rarely twice in the rows of one. Other ids then mean other outputs.
     for name in filter(is_id_name, other_columns):
         id_cells, annotators = columns.column(name).cells, columns.column(annotator_column).cells
         ids_by_annotators = {*zip(map(str, annotators), map(str, id_cells), strict=True)}

@@ -33,7 +33,7 @@ def interval_text(interval: "Interval | None", *, signed: bool = False) -> str:
 
 
 def looks_text(n_looks: int) -> str:
-    """Return " of 3 looks" for an interval that holds in 3 looks at growing labels, else ""."""
+    """Return " of 3 looks" if an interval allows for 3 looks while labels are added, else ""."""
     return f" of {n_looks} looks" if n_looks > 1 else ""
 
 

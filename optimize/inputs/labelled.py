@@ -165,7 +165,7 @@ def ratings_on(labelled_set: LabelledSet, dimension: str) -> list[float]:
 
 
 def verdict_words(labelled_items: AnyLabels, dimension: str) -> tuple[str, str] | None:
-    """Return a verdict judge's answers, the good one first; None if the labels are ratings."""
+    """Return the answers of a judge for these labels, the good one first; None for ratings."""
     label_words = labelled_items.words.get(dimension)
     if label_words is None or are_verdict_words(label_words):
         return label_words
@@ -179,7 +179,8 @@ def load_labels(
 
     `subject` is the dimension or comparison called `name`. For recorded scores of an unknown judge,
     `subject` is None, and `is_pairwise` says whether they compare pairs. Raises LabelError if no
-    label is on the subject, or if labels are on outputs instead of pairs or the reverse.
+    label is on this dimension or comparison, and if labels are on outputs but should be on pairs,
+    or the other way round.
     """
     is_pairwise = is_pairwise or isinstance(subject, Comparison)
     input_names = tuple(subject.inputs) if subject else ()

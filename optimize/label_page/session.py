@@ -181,7 +181,7 @@ class LabelSession:
         return (self.judge_answers or {}).get(str(self.rows[item]["id"]))
 
     def _disagreements(self, annotator: str) -> dict[WhoseAnswer, list[int]]:
-        """Return the items on which the annotator disagrees with others, and with the judge."""
+        """Return two lists: items where the annotator disagrees with others, and with the judge."""
         items_by_source: dict[WhoseAnswer, list[int]] = {"annotators": [], "judge": []}
         min_difference = 2 if len(self._number_by_answer) > 3 else 1
         own_numbers = self._numbers_of(self.label_log.labels_of(annotator).records)

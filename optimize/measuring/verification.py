@@ -99,7 +99,7 @@ class Verification:
 
     `rho_on_tuned_rows` is the rho on the rows that the judge was tuned on, if these were left out.
     `floors` are the lowest figures that the user accepts, by their names in `FLOOR_FIGURES`. They
-    are checked at each of `looks` looks at growing labels.
+    are checked each time that the user adds labels, `looks` times in all.
     """
 
     judge: str

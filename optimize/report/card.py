@@ -336,7 +336,7 @@ def labels_text(label_counts: DataCounts, unit_noun: str) -> str:
 
 
 def floors_advice(scorecard: Scorecard, command: str = "") -> str:
-    """Return advice on which floors to set in CI, with their flags, after `command` if given."""
+    """Return advice on the lowest figures to demand in CI, as flags that complete `command`."""
     figures = scorecard.verdict_figures
     flags_text = "--min-tpr X --min-tnr X" if figures else "--min-spearman X"
     if command:

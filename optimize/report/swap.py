@@ -86,7 +86,7 @@ def label_command(result: ChangedRowsSwap) -> str:
 
 
 def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
-    """Return lines on a swap with labels only where judges differ: what to label, or a verdict."""
+    """Return lines on replacing a judge, by labels where the two judges' verdicts differ."""
     n_changed, n_outputs = result.n_changed, count_text(result.n_outputs, "output")
     new, old = short_name(result.new_judge), short_name(result.old_judge)
     changes_text = f"{new} and {old} differ on {n_changed:,} of {n_outputs}"

@@ -102,7 +102,7 @@ def suggested_rate_floor(rate: Rate) -> float:
 
 
 def interval_for_looks(figure: Correlation | Rate, looks: int) -> Interval | None:
-    """Return a figure's 95 % interval, widened to hold at all `looks` looks at growing labels."""
+    """Return a figure's 95 % interval, widened for `looks` looks while labels are added."""
     value, interval = figure.value, figure.interval
     if interval is None or looks == 1:
         return interval

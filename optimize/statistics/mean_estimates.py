@@ -49,8 +49,9 @@ class MeanEstimate:
     labels without the judge; `judge_only`, the mean of the judge's scores, may be biased. `weight`
     is the weight of the judge's scores in `value`, in [0, 1]. `n_labels` outputs have a label and a
     score, and `n_judgements` a score and no label. `label_sd` is the standard deviation of a label,
-    with the design effect of documents. `agreement` is a correlation of labels with scores, in
-    [0, 1]: with n labels on N outputs, the judge reduces the variance by agreement^2 (N - n) / N.
+    with the design effect of documents. `agreement` is the correlation of labels with the
+    judge's scores, in [0, 1]. If n of N outputs have labels, the scores make the variance of the
+    mean smaller by the share agreement^2 (N - n) / N.
     """
 
     value: float
