@@ -1,6 +1,7 @@
 """Judges in the tools themselves: a tool that is not installed is skipped, and named.
 
-docs/other_tools.md says how to run these and which versions were run.
+Run them with `pytest -W default -m integration tests/integration`; docs/other_tools.md names the
+versions that were run.
 """
 
 import json
