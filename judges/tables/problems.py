@@ -67,20 +67,21 @@ class Problem:
 
 
 def problem_lines(problems: Iterable[Problem]) -> list[str]:
-    """Return a line for each kind of problem in a column: the first problem, and the other rows."""
+    """Return a line for each fault of a column: the first problem, and the other rows."""
     similar_problems: dict[tuple[str | None, ...], list[Problem]] = defaultdict(list)
     for problem in problems:
-        key = problem.file, problem.kind, problem.field, problem.advice
+        key = problem.file, problem.kind, problem.field, problem.fault, problem.advice
         similar_problems[key].append(problem)
     lines: list[str] = []
     for first, *others in similar_problems.values():
         line = str(first)
         if others:
             rows = [
-                f"{o.line}" if o.value == first.value else f"{o.line} ({o.value})" for o in others
+                f"{o.line}" if o.value == first.value else f"{o.line}: {o.value}"
+                for o in others[:12]
             ]
             n_text = count_text(len(others), f"more {first.unit}")
-            line += f" (also in {n_text}: {joined_names(rows)})"
+            line += f" (also in {n_text}: {'; '.join(rows)}{'; ...' * (len(others) > 12)})"
         lines.append(line)
     return lines
 

@@ -43,6 +43,22 @@ def test_check_lists_every_problem_and_exits_one():
     assert (as_json.code, *names) == (1, "not-a-number", 3, "ratings.relevance", "'fair'")
 
 
+def test_a_line_lists_only_the_rows_of_its_own_fault_with_each_value():
+    ids = ["a", "b", "a", "b", "b"]
+    rows = [{**GOOD, "id": name, "relevance": n % 3} for n, name in enumerate(ids)]
+    first, second, _ = run(command, write_jsonl("labels.jsonl", rows)).stdout.splitlines()
+    assert first.startswith("labels.jsonl, line 3, field 'id': 'a' is the id of line 1 too; ")
+    assert second.startswith("labels.jsonl, line 4, field 'id': 'b' is the id of line 2 too; ")
+    assert "also in" not in first
+    assert second.endswith(" (also in 1 more line: 5)")
+    texts = [f"{word}, said nobody at all in this town or the next" for word in "xyz"]
+    ratings = [*range(1, 6), *texts, 9, 8, 9]
+    out = run(command, with_ratings(*ratings), "--scale", "1:5").stdout
+    assert "line 9, field 'ratings.relevance': 9 is off the scale" in out
+    assert "(also in 2 more lines: 10: 8; 11)" in out
+    assert f"(also in 2 more lines: 7: '{texts[1]}'; 8: '{texts[2]}')" in out
+
+
 def test_a_sound_file_is_told_by_its_outputs_scales_and_notes():
     code, out, _ = run(command, with_ratings(1, 2, None))
     assert code == 0

@@ -86,7 +86,7 @@ GIVE = "give its number: --values "
             MISSPELT,
             "",
             f"{GIVE}'pass=NUMBER,fail=NUMBER,pas=NUMBER,fial=NUMBER' "
-            "(also in 1 more row: 13 ('Fial'))\n2 problems",
+            "(also in 1 more row: 13: 'Fial')\n2 problems",
         ),
         (MISSPELT, "pas=1,fial=0", "12 outputs rated: 6 pass, 6 fail"),
         (SHIP, "", "say which word is good, as in --values 'ship=1,hold=0' (or the other way"),
