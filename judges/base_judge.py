@@ -26,7 +26,12 @@ from judges.labels.conversations import cells_with_texts
 from judges.prompt import Field, Prompt
 from judges.protocol import EMBEDDED, Model, is_embedded
 from judges.tables.atomic_write import write_atomically
-from judges.text_columns import MissingColumnError, find_columns, match_columns
+from judges.text_columns import (
+    MissingColumnError,
+    find_columns,
+    match_columns,
+    unusual_columns_note,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -263,7 +268,9 @@ class BaseJudge(ABC):
         """Yield the judgement of each row, in order, with the rationale if the judge gives one.
 
         `rows` may be a generator: only a few rows are read ahead. A row's keys are named like the
-        columns for `score`, which has the same options. A row that lacks a text gets no score.
+        columns for `score`, which has the same options; but columns with unusual names are only
+        read if `map` names them, since no rows are inspected first. A row that lacks a text gets no
+        score.
         """
         with self.open(**options) as judge_rows:
             yield from judge_rows(rows)
@@ -320,7 +327,9 @@ class BaseJudge(ABC):
         named_rows = (dict(zip(column_names, cells, strict=True)) for cells in table_rows)
         rows = [cells_with_texts(row) for row in named_rows]
         columns = dict.fromkeys([*column_names, *chain.from_iterable(rows)])
-        column_by_text = find_columns(self.subject, chosen_columns, columns)
+        column_by_text = find_columns(self.subject, chosen_columns, rows, columns)
+        if note := unusual_columns_note(self.subject, chosen_columns, column_by_text):
+            warnings.warn(f"{note}; `map` names other columns", stacklevel=3)
         for column in column_by_text.values():
             if column_names.count(column) > 1:
                 raise MissingColumnError(f"two columns are called {column!r}; rename one")

@@ -1,11 +1,13 @@
 """Finds the columns of a table that hold the texts that a judge reads."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 
 from dspy_judges.errors import JudgesError
 from judges.dimension import Subject
+from judges.labels.cells import KEY_SEPARATOR, MAX_INSPECTED_ROWS, as_object
 from judges.labels.names import name_key, only_text_name
-from judges.tables.text import Record, TableRow
+from judges.tables.text import TableRow
 
 # Usual names of the column with the prompt in files of pairs.
 SHARED_TEXT_COLUMNS = ("prompt", "document", "post", "query")
@@ -19,15 +21,15 @@ def match_columns(
     subject: Subject,
     column_by_name: Mapping[str, str],
     table_columns: Collection[str],
-    rows: Sequence[Record] = (),
+    rows: Sequence[Mapping[str, object]] = (),
 ) -> dict[str, str]:
     """Map the name of each text to its column; texts without a column are left out.
 
     `column_by_name` maps accepted names of texts to the columns that the user chose. The user may
     also choose `a.b`, the key `b` of the objects in the column `a`. If the user chose no column for
     a text, it is the first column with an accepted name, or the only one with a similar name, or
-    the column that `check` and `tune` read as this text. A column without a usual name for texts is
-    only read if its cells in `rows` are texts.
+    the column that `check` and `tune` would read as this text. A column without a usual name for
+    texts is recognised by its cells in `rows`; without rows, it is left out.
     """
     column_by_text: dict[str, str] = {}
     texts_to_find: list[str] = []
@@ -58,7 +60,7 @@ def _find_similar_column(names: Collection[str], table_columns: Collection[str])
 
 
 def _match_as_labels(
-    subject: Subject, table_columns: Collection[str], rows: Sequence[Record]
+    subject: Subject, table_columns: Collection[str], rows: Sequence[Mapping[str, object]]
 ) -> dict[str, str]:
     """Map the name of each text to the column that it has in a table of labels, if any."""
     # These imports are slow, and tables with the judge's own names of texts do not need them.
@@ -66,7 +68,7 @@ def _match_as_labels(
     from judges.labels.roles import infer_roles
     from judges.tables.formats import Table
 
-    table_rows = tuple(TableRow(line=n, cells=row) for n, row in enumerate(rows, 1))
+    table_rows = tuple(TableRow(line=n, cells=dict(row)) for n, row in enumerate(rows, 1))
     table = Table(name="", sha256="", is_typed=False, columns=tuple(table_columns), rows=table_rows)
     roles = infer_roles(table, ReadOptions(reads_labels=False), "outputs")
     responses = roles.responses[1:] if subject.is_pairwise and roles.responses else ()
@@ -81,14 +83,17 @@ def _match_as_labels(
 def find_columns(
     subject: Subject,
     column_by_name: Mapping[str, str],
-    table_columns: Collection[str],
-    rows: Sequence[Record] = (),
+    rows: Sequence[Mapping[str, object]],
+    column_names: Collection[str] = (),
 ) -> dict[str, str]:
     """Return the column of each text that the judge reads; see `match_columns`.
 
-    Raises MissingColumnError if a text has no column.
+    The columns are `column_names`, and those of the first rows with the paths of texts in their
+    objects, such as `inputs.question`. Raises MissingColumnError if a text has no column.
     """
-    column_by_text = match_columns(subject, column_by_name, table_columns, rows)
+    first_rows = rows[:MAX_INSPECTED_ROWS]
+    table_columns = dict.fromkeys(chain(column_names, *map(_text_columns, first_rows)))
+    column_by_text = match_columns(subject, column_by_name, table_columns, first_rows)
     if missing_texts := [name for name in subject.texts if name not in column_by_text]:
         missing_columns = [repr(column_by_name.get(name, name)) for name in missing_texts]
         map_flags = " ".join(f"--map {name}=COLUMN" for name in missing_texts)
@@ -98,6 +103,28 @@ def find_columns(
             f"or, in Python, map={dict.fromkeys(missing_texts, 'COLUMN')}"
         )
     return column_by_text
+
+
+def unusual_columns_note(
+    subject: Subject, column_by_name: Mapping[str, str], column_by_text: Mapping[str, str]
+) -> str:
+    """Return a note on texts whose columns neither the user nor a usual name gives, or ""."""
+    phrases = [
+        f"{name} from {column}"
+        for name, column in column_by_text.items()
+        if column not in column_by_name.values()
+        and name_key(column) not in map(name_key, accepted_column_names(subject, name))
+    ]
+    return f"{subject.name} reads {' and '.join(phrases)}" if phrases else ""
+
+
+def _text_columns(cells: Mapping[str, object]) -> Iterator[str]:
+    """Yield a row's columns, and for each text in an object its path, such as inputs.question."""
+    yield from cells
+    for column, cell in cells.items():
+        for key, value in (as_object(cell) or {}).items():
+            if isinstance(value, str):
+                yield f"{column}{KEY_SEPARATOR}{key}"
 
 
 def accepted_column_names(subject: Subject, text_name: str) -> list[str]:

@@ -15,6 +15,7 @@ from judges.client import BudgetSpentError
 from judges.definition import make_comparison, make_dimension
 from judges.dimension import Subject
 from judges.judgement import AnyJudgement, Preference
+from judges.labels.cells import value_at
 from judges.labels.names import judge_name
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.rating_columns import similar_name
@@ -25,7 +26,7 @@ from judges.tables.atomic_write import exclusive_lock
 from judges.tables.problems import count_text
 from judges.tables.xlsx import split_sheet
 from judges.terminal import Progress, print_note, print_notes, print_output
-from judges.text_columns import find_columns
+from judges.text_columns import find_columns, unusual_columns_note
 from optimize.figures.as_text import command_text
 from optimize.inputs.flags import (
     CommandOutcome,
@@ -201,8 +202,10 @@ def _ask_judge(
     judge: AnyJudge, label_rows: Sequence[Mapping[str, object]], flags: Namespace, subject: Subject
 ) -> dict[str, JudgeAnswer]:
     """Return the judge's answers by row id; a limit on calls or cost may leave out rows."""
-    text_columns = find_columns(judge.subject, {}, label_rows[0]).items()
-    texts_by_row = ({name: row.get(column) for name, column in text_columns} for row in label_rows)
+    columns = find_columns(judge.subject, {}, label_rows)
+    if note := unusual_columns_note(judge.subject, {}, columns):
+        print_note(f"note: {note}")
+    texts_by_row = ({name: value_at(row, c) for name, c in columns.items()} for row in label_rows)
     answer_by_id: dict[str, JudgeAnswer] = {}
     with (
         judge.open_client(keep_going=False, **request_options(flags)) as client,

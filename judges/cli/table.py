@@ -32,10 +32,9 @@ from judges.client import Budget, BudgetSpentError, Session, find_price, price_o
 from judges.client.request_queue import FailingRunError
 from judges.exchange import zip_judgements
 from judges.judgement import AnyJudgement
-from judges.labels.cells import KEY_SEPARATOR, as_object, value_at
-from judges.labels.columns import MAX_INSPECTED_ROWS, Columns
+from judges.labels.cells import MAX_INSPECTED_ROWS, value_at
+from judges.labels.columns import Columns
 from judges.labels.conversations import cells_with_texts
-from judges.labels.names import name_key
 from judges.labels.options import ReadOptions
 from judges.panel import AnyJudge
 from judges.protocol import FatalModelError, is_embedded
@@ -52,7 +51,7 @@ from judges.tables.problems import RowsError
 from judges.tables.text import Record, TableRow
 from judges.tables.xlsx import split_sheet
 from judges.terminal import Progress, print_error, print_note, print_notes, print_output
-from judges.text_columns import accepted_column_names, find_columns
+from judges.text_columns import accepted_column_names, find_columns, unusual_columns_note
 
 ID_COLUMN = "id"
 TextsByJudge = dict[str, Record]
@@ -78,19 +77,14 @@ class TableRun:
         rows = read_table_rows(flags.data, reading_notes)
         first_rows = [*islice(rows, MAX_INSPECTED_ROWS)]
         text_rows = [cells_with_texts(row.cells) for row in first_rows]
-        text_columns = dict.fromkeys(chain.from_iterable(map(_text_columns, text_rows)))
         self.columns_by_judge = {
-            judge.name: find_columns(judge.subject, column_by_name, text_columns, text_rows)
+            judge.name: find_columns(judge.subject, column_by_name, text_rows)
             for judge in self.judges
         }
-        for judge_name, column_by_text in self.columns_by_judge.items():
-            phrases = [
-                f"{name} from {column}"
-                for name, column in column_by_text.items()
-                if column not in column_by_name.values() and name_key(name) != name_key(column)
-            ]
-            if phrases:
-                print_note(f"note: {judge_name} reads {' and '.join(phrases)}")
+        for judge in self.judges:
+            found_columns = self.columns_by_judge[judge.name]
+            if note := unusual_columns_note(judge.subject, column_by_name, found_columns):
+                print_note(f"note: {note}")
         self.n_rows, columns, n_characters = self._count(chain(first_rows, rows))
         print_notes(f"{flags.data}: {note}" for note in reading_notes)
         header_table = Table(name="", sha256="", is_typed=True, columns=tuple(columns), rows=())
@@ -179,15 +173,6 @@ def _check_output(flags: argparse.Namespace) -> None:
         # The provider already answers the batch's requests; to send them again would cost twice.
         advice = "add --batch-api collect, or delete that file"
         raise RowsError(f"{state_path}: a batch for this output is submitted; {advice}")
-
-
-def _text_columns(cells: Record) -> Iterator[str]:
-    """Yield a row's columns, and for each text in an object its path, such as inputs.question."""
-    yield from cells
-    for column, cell in cells.items():
-        for key, value in (as_object(cell) or {}).items():
-            if isinstance(value, str):
-                yield f"{column}{KEY_SEPARATOR}{key}"
 
 
 def _read_column_mapping(map_flags: Sequence[str], judges: Sequence[AnyJudge]) -> dict[str, str]:

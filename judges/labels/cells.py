@@ -12,6 +12,8 @@ from judges.tables.text import is_blank as is_blank
 AnyValue = TypeVar("AnyValue")
 # A path `a.b` stands for the key `b` of the JSON objects in the column `a`.
 KEY_SEPARATOR = "."
+# The keys of objects are looked up in this number of rows, since rows may have different keys.
+MAX_INSPECTED_ROWS = 1000
 # A list of more than 100 numbers is not read as ratings, because it may be an embedding.
 _MAX_LISTED_RATINGS = 100
 

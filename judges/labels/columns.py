@@ -10,6 +10,7 @@ from typing import Literal
 
 from judges.labels.cells import (
     KEY_SEPARATOR,
+    MAX_INSPECTED_ROWS,
     as_object,
     holds_ratings,
     is_blank,
@@ -92,8 +93,6 @@ _ALIASES = {
 ROLE_NAMES = frozenset(
     {*_ALIASES, *NESTED_COLUMNS, *VOTE_COLUMNS, "response_a", "response_b", COMMENT_NAME}
 )
-# The keys of objects are looked up in this number of rows, since rows may have different keys.
-MAX_INSPECTED_ROWS = 1000
 
 
 @dataclass(frozen=True)

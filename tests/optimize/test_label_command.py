@@ -180,6 +180,14 @@ def test_a_judge_is_asked_first_and_shown_only_in_the_review(serve, words, value
     assert serve(work, *words).code == 0
 
 
+def test_a_judge_reads_the_only_text_of_pairs_whatever_its_name(serve):
+    briefing = "Since the rain came through the roof, the council met twice in the school."
+    rows = [{"id": n, "Briefing": briefing, "answer_1": "One.", "answer_2": "Two."} for n in "ab"]
+    words = (write_jsonl("briefings.jsonl", rows), "--pairwise", "tldr_concise")
+    result = serve(lambda session: label(session, "Anna", "A"), *words, "--judge", "tldr_concise")
+    assert (result.code, "tldr_concise reads post from Briefing" in result.err) == (0, True)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
