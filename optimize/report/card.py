@@ -37,10 +37,14 @@ FIX_FAILURES = "Fix the failures: --report FILE.html lists the reasons."
 
 
 class Obstacle(NamedTuple):
-    """A reason not to use a judge, and its remedy, which is "" if the remedy is to label more."""
+    """A reason not to use a judge, and its remedy, which is "" if the remedy is to label more.
+
+    `is_failure` is true if the reason is that judgements failed.
+    """
 
     refusal: str
     remedy: str = ""
+    is_failure: bool = False
 
 
 # A judge that tosses a coin is right on half of the outputs and has a rho of 0.
@@ -67,10 +71,10 @@ def _obstacles(
     """Yield the reasons not to use a judge, the most serious first."""
     rho, interval = scorecard.rho, scorecard.share_right.interval
     if not rho.n_outputs:
-        yield Obstacle("Do not use it yet: it gave no score.", FIX_FAILURES)
+        yield Obstacle("Do not use it yet: it gave no score.", FIX_FAILURES, is_failure=True)
     if rho.n_failed > rho.n_outputs:
         refusal = "Do not use it yet: more than half of its judgements failed."
-        yield Obstacle(refusal, FIX_FAILURES)
+        yield Obstacle(refusal, FIX_FAILURES, is_failure=True)
     if label_counts.is_constructed:
         refusal = "Do not use it: its labels were constructed, not given by people."
         yield Obstacle(refusal, "Measure it on labels of your own (--data FILE).")

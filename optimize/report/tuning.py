@@ -173,10 +173,11 @@ def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
         steps.append(LARGER_LIMIT_STEP)
     labels_step = card.labels_advice(scorecard, "on test")
     gain_steps = _steps_if_gain_unproven(result, result.test)
-    if obstacle is None or obstacle.remedy == card.FIX_FAILURES:
-        steps += [*gain_steps, labels_step]
-    else:
+    if obstacle and not obstacle.is_failure:
+        # Without an interval, labels come first: only they tell if the next run gains anything.
         steps += [obstacle.remedy or labels_step or card.LABEL_MORE, *gain_steps]
+    else:
+        steps += [*gain_steps, labels_step]
     if not obstacle:
         command = command_text("verify", folder, data="FILE")
         floors_text = card.floors_advice(scorecard, command)

@@ -166,6 +166,8 @@ ALL_PASS = of_verdicts([1.0, 0.0] * 20, [1.0] * 40)
 UNTUNED = {"shipped": "untuned", "test": on_split(gain(0.3, 0.1, 0.5))}
 PERFECT = card(None, order(1.0, 0.0))
 FEW = on_split(untuned=card(None, order(0.7, None)), tuned=card(None, order(0.7, None)))
+FAILED = card(rho(n_outputs=13, n_failed=83), order(0.7, None))
+NO_GAIN = "Label more documents and tune again, or try a stronger"
 
 
 @pytest.mark.parametrize(
@@ -180,6 +182,9 @@ FEW = on_split(untuned=card(None, order(0.7, None)), tuned=card(None, order(0.7,
         (ALL_PASS, "Label 10 more fails for an interval: it needs 10 on test", ""),
         ({"test": on_split(gain(0.1, -0.1, 0.3))}, "Verify the judge", "test alone does not"),
         (UNTUNED, "Label more documents and tune again", ""),
+        # Without an interval, labels come before another run; failures come before both.
+        ({**UNTUNED, "test": FEW}, "Label more documents: too few for an interval", NO_GAIN),
+        ({**UNTUNED, "test": on_split(untuned=FAILED, tuned=FAILED)}, "Fix the failures", NO_GAIN),
         ({**UNTUNED, "limit_reached": True}, "The limit ended the search", "--max-cost"),
         # The larger limit comes before more labels, also if a tuned judge ships.
         ({"limit_reached": True, "test": FEW}, "The limit ended the search", "Label more"),
