@@ -36,7 +36,7 @@ class Unit(NamedTuple):
 
     def cost(self, n_calls: float, price: float) -> float:
         """Return the cost, in this unit, of this many calls with this total price."""
-        return price if self is DOLLARS else n_calls
+        return price if self == DOLLARS else n_calls
 
 
 CALLS = Unit("max_calls", "{:,.0f} calls", 0, 0.05, excess_share=0.0, max_reserved_share=1.0)

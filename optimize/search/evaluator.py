@@ -12,7 +12,7 @@ import numpy as np
 from judges.judgement import AnyJudgement
 from judges.prompt import Prompt
 from optimize.items import Item, Items
-from optimize.search.budget import DOLLARS, SearchBudget, Tokens
+from optimize.search.budget import SearchBudget, Tokens
 from optimize.search.candidates import Candidate
 from optimize.statistics.intervals import Vector
 
@@ -46,8 +46,7 @@ class Evaluator:
 
     def item_cost(self, candidate: Candidate) -> float:
         """Return the cost of judging one item with the candidate, in the unit of the budget."""
-        pricing = self.budget.pricing
-        return self.item_price(candidate) if pricing.unit is DOLLARS else pricing.calls_per_item
+        return self.budget.pricing.item_cost(self.item_price(candidate))
 
     def item_price(self, candidate: Candidate) -> float:
         """Return the price of judging one item with the candidate, measured or estimated.

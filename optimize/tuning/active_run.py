@@ -62,6 +62,8 @@ class ActiveRun:
         stride = max(1, len(train) // ITEMS_FOR_MEAN_COST)
         items = Items(train.items[::stride][:ITEMS_FOR_MEAN_COST])
         untuned = Candidate(instruction=self.prepared_run.untuned_prompt.instruction)
+        # The run pays for these items, even if its limit leaves nothing for the search.
+        self.evaluator.budget = SearchBudget(math.inf, self.budget.pricing)
         tokens = self.evaluator.mean_tokens(untuned, items)
         self.budget = plan_budget(self.prepared_run, self.clients.judge.model.native_n, tokens)
         self.evaluator.budget = self.budget.search_budget

@@ -1,8 +1,9 @@
 """Plan what a tuning run spends: the cost of a judgement times the number of judgements.
 
 The cost of the final measurement is reserved first, and the search may spend what remains. The plan
-is made before a run, and again at its start, after the cost of a judgement was measured. The
-expected spending and the default limit follow from the work of a usual search (`_usual_work`).
+is made before a run, and again at its start, after the cost of a judgement was measured. With a
+model that costs money, the default limit is the cost of a usual search (`_usual_work`). The
+expected spending of the optimizer "rank" follows from the same work.
 """
 
 import math
@@ -100,7 +101,7 @@ class RunBudget:
     @property
     def limit_in_dollars(self) -> float | None:
         """The user's limit in dollars, else the planned limit; None if costs are not in dollars."""
-        if self.pricing.unit is not DOLLARS:
+        if self.pricing.unit != DOLLARS:
             return None
         return self.run.settings.max_cost or round(self.limit, 2)
 
@@ -108,7 +109,7 @@ class RunBudget:
         """Return calls and dollars to reserve for the final measurement and for a step's `cost`."""
         pricing = self.pricing
         n_calls = cost / pricing.untuned_cost * pricing.calls_per_item + self.reserved_calls
-        return n_calls, self.reserved_cost + cost if pricing.unit is DOLLARS else 0.0
+        return n_calls, self.reserved_cost + cost if pricing.unit == DOLLARS else 0.0
 
 
 def plan_budget(
@@ -124,7 +125,7 @@ def plan_budget(
     settings, pricing = run.settings, _plan_pricing(run, native_n, measured_tokens)
     limit = _run_limit(run, pricing, has_begun=measured_tokens is not None)
     max_item_price = MAX_CANDIDATE_RATIO * pricing.untuned_price
-    if pricing.unit is DOLLARS:
+    if pricing.unit == DOLLARS:
         n_judged = max(1, len(run.dev) + run.n_held_out)
         max_item_price = max(max_item_price, MAX_CANDIDATE_SHARE * limit / n_judged)
     # Held-out items are judged twice: by the untuned judge and by the tuned judge.
@@ -257,7 +258,7 @@ def _expected_search(run: PreparedRun, budget: SearchBudget) -> tuple[float, flo
     search_cost = min(usual_cost, budget.limit)
     n_proposals = min(n_usual_proposals, search_cost / 2 / budget.proposal_cost)
     judging_cost = search_cost - n_proposals * budget.proposal_cost
-    if pricing.unit is CALLS:  # dearer candidates take no more calls
+    if pricing.unit == CALLS:  # dearer candidates take no more calls
         return judging_cost / item_cost, n_proposals, price_ratio
     n_judgements *= math.sqrt(search_cost / usual_cost)
     n_judgements = min(n_judgements, judging_cost / pricing.untuned_cost)
@@ -298,10 +299,10 @@ def _run_limit(run: PreparedRun, pricing: Pricing, *, has_begun: bool) -> float:
     call_cost = pricing.untuned_cost / pricing.calls_per_item
     for unit in (CALLS, DOLLARS):
         user_limit = getattr(run.settings, unit.limit_setting)
-        if user_limit is None or (unit is DOLLARS and pricing.unit is CALLS):
+        if user_limit is None or (unit == DOLLARS and pricing.unit == CALLS):
             continue  # a limit in dollars limits no free model
         # What a call or a dollar of the user's limit pays for, in the unit of `pricing`.
-        cost_per_unit = (1 - unit.spare_share) * (call_cost if unit is CALLS else 1.0)
+        cost_per_unit = (1 - unit.spare_share) * (call_cost if unit == CALLS else 1.0)
         limits.append(user_limit * cost_per_unit)
         # A run that has begun goes on, even if judgements prove dearer than estimated.
         if limits[-1] < smallest_limit and not has_begun:
@@ -330,13 +331,15 @@ def _default_limit(run: PreparedRun, pricing: Pricing) -> float:
 def _smallest_limit(run: PreparedRun, pricing: Pricing) -> float:
     """Return the smallest limit with which a half proposes, races and tests a candidate.
 
-    What a user's optimizer needs is not known, so its limit only has to pay for the test.
+    What a user's optimizer needs is not known, so its limit only has to pay for the test and for
+    the items that are judged first, to measure the price of a judgement.
     """
     item_cost, (n_judgements, n_proposals) = pricing.untuned_cost, _usual_work(run)
     max_item_cost = pricing.item_cost(MAX_CANDIDATE_RATIO * pricing.untuned_price)
     test_cost = run.n_held_out * (item_cost + max_item_cost)
+    cost_to_measure_price = 0.0 if pricing.is_free else ITEMS_FOR_MEAN_COST * item_cost
     if run.settings.optimizer not in OPTIMIZERS:
-        return test_cost
+        return test_cost + cost_to_measure_price
     round_cost = 0.0
     if n_proposals:
         # About as many items are judged on either half before a candidate can be dropped.
@@ -352,7 +355,7 @@ def _smallest_limit(run: PreparedRun, pricing: Pricing) -> float:
     tests_cost = (FINALISTS_COST * len(run.dev) + QUESTION_TEST_COST * n_asked) * item_cost
     share_for_round = (1 - QUESTION_TEST_SHARE) * (1 - MAX_TEST_SHARE)
     search_cost = min(round_cost + tests_cost, round_cost / share_for_round)
-    search_cost += ITEMS_FOR_MEAN_COST * item_cost  # judged first, to measure the price
+    search_cost += cost_to_measure_price
     return test_cost + max(search_cost, MIN_WORK_SHARE * n_judgements * item_cost)
 
 
