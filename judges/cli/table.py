@@ -117,7 +117,8 @@ class TableRun:
 
     def rows(self) -> Iterator[Record]:
         for _, cells, number in read_table_rows(self.flags.data):
-            yield {**cells, ID_COLUMN: cells.get(self.id_column) if self.id_column else number}
+            row_id = value_at(cells, self.id_column) if self.id_column else number
+            yield {**cells, ID_COLUMN: row_id}
 
     def texts_by_judge(self, cells: Record) -> TextsByJudge:
         """Return the texts that each judge reads from a row."""

@@ -166,6 +166,13 @@ def test_a_missing_column_is_named_beside_texts_in_objects():
     assert json_of(main, *ask, "--map", "summary=outputs.answer")["judges"]["fluency"]["n"] == 1
 
 
+def test_the_id_may_be_in_an_object():
+    write_jsonl("in.jsonl", [{"meta": {"id": name}, "summary": "It rained."} for name in "xy"])
+    ask = ["score", "fluency", "--data", "in.jsonl", "--map", "id=meta.id", "--out", "o.jsonl"]
+    assert run(main, *ask).code == 0
+    assert [row["id"] for row in read_jsonl("o.jsonl")] == ["x", "y"]
+
+
 def test_a_dry_run_estimates_and_sends_nothing(openai_server):
     ask = ["score", "relevance", "--data", "in.jsonl", "--dry-run", "--lm", "openai/gpt-4.1-mini"]
     summary = json_of(main, *ask)
