@@ -21,7 +21,7 @@ import pandas as pd
 from summeval import MODELS, QUALITIES, SUMMEVAL, recorded_ratings
 
 from optimize.measuring.changed_swap import gain_contributions, interval_on_these_rows
-from optimize.measuring.swap import swap_evidence, swap_outcome
+from optimize.measuring.swap import judge_contrast, swap_outcome
 from optimize.statistics.correlations import Level, correlation
 from optimize.statistics.intervals import Interval, cautious_interval
 from optimize.statistics.rows import scored_rows
@@ -162,7 +162,7 @@ def lines(simulations: int) -> Iterator[str]:
                     for worse in [loss, 0] * simulations:
                         *both, human = world(rng, n, worse)
                         sides = (side(each, human, level) for each in both)
-                        contrast, possible = swap_evidence(*sides)
+                        contrast, possible = judge_contrast(*sides)
                         interval = None
                         if possible is not None:
                             interval = cautious_interval(contrast.contributions, possible)

@@ -17,11 +17,11 @@ COMMANDS = {
     "compare": ("how far several judges and models agree with people", "optimize.compare:command"),
     "panel": ("several judges joined in one", "optimize.panel:command"),
     "estimate": ("the mean of people's labels, from few labels", "optimize.estimate:command"),
-    "score": ("judge every row of a table", "judges.cli.main:score"),
-    "winrate": ("compare the two outputs of every pair", "judges.cli.main:winrate"),
-    "list": ("the judges that come with this package", "judges.cli.main:list_judges"),
-    "show": ("a judge's definition and its prompt", "judges.cli.main:show"),
-    "export": ("a judge's prompt as a chat-completions request", "judges.cli.main:export"),
+    "score": ("judge every row of a table", "judges.cli.commands:score"),
+    "winrate": ("compare the two outputs of every pair", "judges.cli.commands:winrate"),
+    "list": ("the judges that come with this package", "judges.cli.commands:list_judges"),
+    "show": ("a judge's definition and its prompt", "judges.cli.commands:show"),
+    "export": ("a judge's prompt as a chat-completions request", "judges.cli.commands:export"),
 }
 DESCRIPTION = """\
 Tune LLM judges to human labels, measure them on labels that they never saw,

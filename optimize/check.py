@@ -81,18 +81,18 @@ def _check(flags: Namespace) -> CommandOutcome:
     """Read the file, and return its problems; if it has none, what was read and what to do next."""
     options = _read_options(flags)
     labels, problems = check_file(flags.data, options)
-    notes, capacity_by_title = list[str](), dict[str, str]()
+    notes, bearing = list[str](), dict[str, str]()
     lines: Iterable[str] = _problem_lines(problems)
     if labels is not None:
         notes = [*labels.notes, *_dimension_notes(labels), *_document_notes(labels)]
     if labels is not None and not problems:
         # This import is slow, and a file with problems does not need it.
-        from optimize.report.capacity import capacity_texts
+        from optimize.report.bearing import bearing_texts
 
         label_name = "margin for A"
         if isinstance(labels, LabelledSet):
             label_name = dimensions_to_tune(labels, options)[0]
-        capacity_by_title = capacity_texts(labels, label_name)
+        bearing = bearing_texts(labels, label_name)
         if flags.write_map is not None:
             write_atomically(flags.write_map, mapping_yaml(labels.reading, options).encode())
         reading_lines = [*_reading_lines(labels, options), *(("note", note) for note in notes)]
@@ -101,7 +101,7 @@ def _check(flags: Namespace) -> CommandOutcome:
             wrap_lines(f"{Path(flags.data).stem}: no problem in {_counts_text(labels)}"),
             _wrap_titled_lines(reading_lines),
             [""],
-            _wrap_titled_lines(chain(capacity_by_title.items(), next_lines)),
+            _wrap_titled_lines(chain(bearing.items(), next_lines)),
         )
     json_report = {
         "file": flags.data,
@@ -109,7 +109,7 @@ def _check(flags: Namespace) -> CommandOutcome:
         "problems": [asdict(problem) for problem in problems],
         "notes": notes,
         "reading": None if labels is None else asdict(labels.reading),
-        "bearing": capacity_by_title,
+        "bearing": bearing,
     }
     exit_code = FAILED_EXIT_CODE if problems else DONE_EXIT_CODE
     return CommandOutcome(to_json(json_report, None), lines, exit_code=exit_code)

@@ -17,7 +17,9 @@ from judges.labels.names import OUTPUT_NAMES, only_text_name
 from judges.labels.readers import is_constructed
 from judges.labels.types import LabelError, LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
 from optimize.statistics.correlations import Level
-from optimize.statistics.intervals import Matrix, Vector
+from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Matrix, Vector
+from optimize.statistics.rows import scored_rows
+from optimize.statistics.verdict_rates import verdict_agreement
 
 Indices = npt.NDArray[np.intp]
 
@@ -316,3 +318,15 @@ def defined_levels(items: Items) -> tuple[Level, ...]:
     if len(items.systems) > 1:
         levels.append("system")
     return tuple(levels)
+
+
+def n_missing_for_intervals(items: Items, level: Level, *, has_verdicts: bool) -> dict[str, int]:
+    """Return how many more passes (TPR), fails (TNR) or documents (rho) each interval needs."""
+    rows = scored_rows(items.human, items.human, items.document_ids)
+    if has_verdicts:
+        n_missing = verdict_agreement(rows).n_missing_labels
+        return {"TPR": n_missing["pass"], "TNR": n_missing["fail"]}
+    n_informative = rows.n_untied_documents
+    if level == "summary":
+        n_informative = items.n_documents_with_contrast
+    return {f"{level}-level rho": max(0, MIN_DOCUMENTS_FOR_INTERVAL - n_informative)}

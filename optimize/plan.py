@@ -30,7 +30,7 @@ from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, command_text, figure_
 from optimize.inputs.flags import CommandOutcome, read_floors, run_and_print
 from optimize.inputs.labelled import LabelSource
 from optimize.inputs.subjects import dimension_name
-from optimize.items import choose_level
+from optimize.items import choose_level, n_missing_for_intervals
 from optimize.measuring.asking import Task
 from optimize.measuring.partial_labels import (
     estimate_mean_label,
@@ -39,8 +39,8 @@ from optimize.measuring.partial_labels import (
     labels_are_verdicts,
 )
 from optimize.measuring.scored import ScoredItems, are_fractions
-from optimize.report.capacity import LabelsNeeded, labels_needed_for_floors, n_missing_for_intervals
 from optimize.statistics.correlations import correlation
+from optimize.statistics.floor import LabelsNeeded, labels_needed_for_floors
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Figure, Mask, random_generator
 from optimize.statistics.mean_estimates import n_labels_for_width
 from optimize.statistics.rows import scored_rows

@@ -26,7 +26,7 @@ from judges.dimension import Comparison, Subject
 from judges.labels.cells import without_keys
 from judges.labels.readers import read_items
 from judges.labels.types import LabelError, LabelledSet
-from judges.labels.values import looks_like_number
+from judges.labels.values import WordValues, looks_like_number
 from judges.loading import load
 from judges.panel import AnyJudge
 from judges.protocol import is_embedded
@@ -37,8 +37,15 @@ from optimize.inputs.labelled import LabelSource, load_labels, only_dimension, v
 from optimize.inputs.subjects import dimension_name, find_subject
 from optimize.measuring.asking import JudgeEntry, Task, asked_models, on_label_scale, recorded_scale
 from optimize.measuring.changed_swap import NEEDS_VERDICTS_MESSAGE
-from optimize.measuring.exports import read_scores
-from optimize.measuring.recorded import JudgementsById, Recording
+from optimize.measuring.exports import read_tool_results
+from optimize.measuring.recorded import (
+    SCORE_BY_WORD,
+    JudgementsById,
+    Recording,
+    check_numbers,
+    ids_are_numbers,
+    read_own_scores,
+)
 from optimize.measuring.replies import read_reply_judgements
 from optimize.measuring.scored import tuned_ids
 from optimize.statistics.correlations import Level
@@ -123,7 +130,7 @@ def read_judgements_by_id(scores_argument: str, task: Task) -> JudgementsById:
     Rows that the judge was tuned on are left out, since the judge errs less on them.
     """
     metric, file = split_named_value(scores_argument)
-    recording = read_scores(Path(file), task.dimension, task.labels, metric)
+    recording = _read_scores(Path(file), task, metric, {})
     _print_notes(recording)
     if recording.tuned_ids:
         scores_text = count_text(len(recording.tuned_ids), "score")
@@ -132,6 +139,19 @@ def read_judgements_by_id(scores_argument: str, task: Task) -> JudgementsById:
     if not any(item.id in judgement_by_id for item in task.labels.items):
         raise LabelError(f"{Path(file).name}: no id is the id of an output in {task.labels.name}")
     return judgement_by_id
+
+
+def _read_scores(path: Path, task: Task, metric: str, value_by_word: WordValues) -> Recording:
+    """Read scores from another tool's results, or in our own format, where words may be scores."""
+    labels, dimension = task.labels, task.dimension
+    if (tool_recording := read_tool_results(path, dimension, labels, metric)) is not None:
+        return tool_recording
+    if words := labels.words.get(dimension):
+        value_by_word = {**SCORE_BY_WORD, words[0]: 1.0, words[1]: 0.0, **value_by_word}
+    recording = read_own_scores(path, dimension, value_by_word, is_pairwise=labels.is_pairwise)
+    if ids_are_numbers(labels) and (note := check_numbers(path, labels)):
+        return recording._replace(notes=(note,))
+    return recording
 
 
 def _find_subject(flags: Namespace, judges: list[NamedJudge]) -> tuple[str, Subject | None, bool]:
@@ -184,7 +204,7 @@ def _read_recordings(flags: Namespace, subject: Subject | None, task: Task) -> I
     if flags.replies and not (scale or task.is_pairwise):
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
     for name, file in map(split_named_value, flags.scores):
-        recording = read_scores(Path(file), task.dimension, task.labels, name, value_by_word)
+        recording = _read_scores(Path(file), task, name, value_by_word)
         yield _make_entry(name or Path(file).stem, task, recording, scale)
     for name, file in map(split_named_value, flags.replies):
         recording = read_reply_judgements(

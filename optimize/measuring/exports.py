@@ -6,7 +6,7 @@ The formats are those of files that the tools wrote; docs/other_tools.md lists t
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, product
@@ -16,16 +16,13 @@ from judges.judgement import Judgement
 from judges.labels.cells import first_value, objects_in, value_at
 from judges.labels.names import OUTPUT_NAMES, name_key
 from judges.labels.types import AnyLabels, LabelledOutput, LabelledPairs, LabelledSet
-from judges.labels.values import WordValues
 from judges.tables.problems import count_text, excerpt, joined_names
 from judges.tables.text import Record, read_json_file
 from optimize.measuring.recorded import (
     SCORE_BY_WORD,
     Recording,
     RecordingError,
-    check_numbers,
     ids_are_numbers,
-    read_own_scores,
     recorded_rows,
     score_of_cell,
 )
@@ -128,29 +125,6 @@ _OWN_COLUMN = re.compile("judgements|dimension|.+_failure")
 Metric = tuple[str, Record]
 
 
-def read_scores(
-    path: Path,
-    dimension: str,
-    labels: AnyLabels,
-    metric: str = "",
-    value_by_word: WordValues | None = None,
-) -> Recording:
-    """Read scores from another tool's results, or in our own format (`recorded.py`).
-
-    In our own format, a score may be a word of `value_by_word`, or a word that people use for pass
-    or fail.
-    """
-    if (tool_recording := read_tool_results(path, dimension, labels, metric)) is not None:
-        return tool_recording
-    values: WordValues = value_by_word or {}
-    if words := labels.words.get(dimension):
-        values = {**SCORE_BY_WORD, words[0]: 1.0, words[1]: 0.0, **values}
-    recording = read_own_scores(path, dimension, values, is_pairwise=labels.is_pairwise)
-    if ids_are_numbers(labels) and (note := check_numbers(path, labels)):
-        return recording._replace(notes=(note,))
-    return recording
-
-
 def read_tool_results(
     path: Path, dimension: str, labels: AnyLabels, metric: str = ""
 ) -> Recording | None:
@@ -175,21 +149,11 @@ def read_tool_results(
     if not labelled_ids:
         advice_text = "no row has a labelled row's id, or its texts; see docs/other_tools.md"
         raise RecordingError(f"{file_text}: {advice_text}")
-    metrics_by_row = [[*_metrics_in(tool, row)] for row in rows]
-    metric = _choose_metric(file_text, (metric, dimension), tool, [*chain(*metrics_by_row)])
-    judgements_by_id: dict[str, list[Judgement]] = defaultdict(list)
-    n_other_outputs, has_verdicts = 0, dimension in labels.words
-    matched_rows = zip(rows, labelled_outputs, metrics_by_row, strict=True)
-    for row_number, (row, labelled_output, row_metrics) in enumerate(matched_rows, start=1):
-        location = f"{path.name}, row {row_number}"
-        scores = [entry for name, entry in row_metrics if name == metric]
-        judgement = _read_judgement(tool, row, scores, has_verdicts, f"{location}: {metric!r}")
-        if labelled_output is None:
-            judgements_by_id[location].append(judgement)
-        elif judgement.failure or not _has_other_output(tool, row, labelled_output):
-            judgements_by_id[labelled_output.id].append(judgement)
-        else:
-            n_other_outputs += 1
+    metrics = [*chain.from_iterable(_metrics_in(tool, row) for row in rows)]
+    metric = _choose_metric(file_text, (metric, dimension), tool, metrics)
+    judgements_by_id, n_other_outputs = _read_judgements(
+        path, tool, metric, zip(rows, labelled_outputs, strict=True), dimension in labels.words
+    )
     match_text = f"matched {len(labelled_ids):,} of {len(labels.outputs):,} labelled rows"
     notes, warnings = [f"{file_text}: {metric!r}; {match_text}"], list[str]()
     if (n_repeats := max(map(len, judgements_by_id.values()), default=0)) > 1:
@@ -240,6 +204,32 @@ def _match_rows(
         is_tied = len(ranking) == 2 and ranking[0][1] == ranking[1][1]
         matching_outputs.append(output_by_id[ranking[0][0]] if ranking and not is_tied else None)
     return matching_outputs
+
+
+def _read_judgements(
+    path: Path,
+    tool: Tool,
+    metric: str,
+    matched_rows: Iterable[tuple[Record, LabelledOutput | None]],
+    has_verdicts: bool,
+) -> tuple[dict[str, list[Judgement]], int]:
+    """Return the judgements by id, and how many rows have another output than people labelled.
+
+    A row that belongs to no labelled row has its place in the file as its id.
+    """
+    judgements_by_id: dict[str, list[Judgement]] = defaultdict(list)
+    n_other_outputs = 0
+    for row_number, (row, labelled_output) in enumerate(matched_rows, start=1):
+        location = f"{path.name}, row {row_number}"
+        scores = [entry for name, entry in _metrics_in(tool, row) if name == metric]
+        judgement = _read_judgement(tool, row, scores, has_verdicts, f"{location}: {metric!r}")
+        if labelled_output is None:
+            judgements_by_id[location].append(judgement)
+        elif judgement.failure or not _has_other_output(tool, row, labelled_output):
+            judgements_by_id[labelled_output.id].append(judgement)
+        else:
+            n_other_outputs += 1
+    return judgements_by_id, n_other_outputs
 
 
 def _text_pairs(labelled_output: LabelledOutput) -> Iterator[tuple[str, str]]:

@@ -111,7 +111,7 @@ def decide_swap(
     new_scored, old_scored = paired_scores(new_judge, old_judge)
     comparison = compare_judges([new_judge, old_judge], task)
     judges = sorted(comparison.judges, key=lambda judge: judge.name != new_judge.name)
-    contrast, possible_contribution = swap_evidence(new_scored, old_scored)
+    contrast, possible_contribution = judge_contrast(new_scored, old_scored)
     contributions, interval, n_needed = contrast.contributions, None, None
     if possible_contribution is not None:
         interval = cautious_interval(contributions, possible_contribution, looks)
@@ -156,7 +156,7 @@ def paired_scores(new_judge: JudgeEntry, old_judge: JudgeEntry) -> tuple[ScoredI
     return rows_scored_by_both(*without_tuned_rows(on_common_rows(scores_by_name)).values())
 
 
-def swap_evidence(
+def judge_contrast(
     new_scored: ScoredItems, old_scored: ScoredItems
 ) -> tuple[Contrast, float | None]:
     """Return the difference between the judges, and how much one document could contribute to it.
@@ -167,22 +167,21 @@ def swap_evidence(
     contrast = figure_contrast(new_scored, old_scored, has_verdicts=has_verdicts)
     document_ids, human = new_scored.document_ids, new_scored.human
     n_documents = contrast.contributions.size
+    possible_contribution: float | None = 0.0
     if has_verdicts:
         labels, counts = np.unique(human, return_counts=True)
         is_rarer = human == labels[counts.argmin()]
-        possible_contribution = n_documents / 2 * _share_of_document(document_ids, is_rarer)
-        return (
-            contrast,
-            possible_contribution if is_rarer.sum() >= MIN_OUTPUTS_FOR_INTERVAL else None,
-        )
-    # Equal contributions have no Student's t interval, but a cautious one.
-    if contrast.interval is None and np.unique(contrast.contributions).size > 1:
-        return contrast, None
-    if new_scored.is_pairwise:
-        return contrast, n_documents * _share_of_document(document_ids, human != 0)
-    if new_scored.level == "system" or not n_documents:
-        return contrast, 0.0
-    return contrast, _loss_of_document(old_scored)
+        possible_contribution = None
+        if is_rarer.sum() >= MIN_OUTPUTS_FOR_INTERVAL:
+            possible_contribution = n_documents / 2 * _share_of_document(document_ids, is_rarer)
+    elif contrast.interval is None and np.unique(contrast.contributions).size > 1:
+        # Only equal contributions have a cautious interval without a Student's t interval.
+        possible_contribution = None
+    elif new_scored.is_pairwise:
+        possible_contribution = n_documents * _share_of_document(document_ids, human != 0)
+    elif new_scored.level != "system" and n_documents:
+        possible_contribution = _loss_of_document(old_scored)
+    return contrast, possible_contribution
 
 
 def _share_of_document(document_ids: Sequence[str], is_counted: Mask) -> float:

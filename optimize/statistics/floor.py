@@ -12,6 +12,7 @@ labels have the same standard error, so their difference has twice the variance.
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -167,6 +168,40 @@ def round_up_to_two_digits(number: float) -> int:
     """Round up to two significant digits, because planned numbers of labels are not more exact."""
     rounding_unit: int = 10 ** max(0, math.floor(math.log10(number)) - 1)
     return math.ceil(round(number / rounding_unit, 9)) * rounding_unit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelsNeeded:
+    """How many independent labels show that a judge's TPR and TNR lie above their floors.
+
+    `n_labels` maps a judge's true rates to the labels needed, or to None if too many are needed.
+    One such judge errs half as often as the floors allow, the other three quarters as often.
+    """
+
+    floors: Mapping[str, float]
+    fail_share: float = field(metadata={"json": "fails"})
+    n_labels: Mapping[str, int | None]
+
+    def __str__(self) -> str:
+        floors_text = " and ".join(f"{name.upper()} {rate:g}" for name, rate in self.floors.items())
+        texts = []
+        for rates_text, n in self.n_labels.items():
+            n_text = "too many" if n is None else f"{round_up_to_two_digits(n):,}"
+            texts.append(f"{n_text} labels for a judge of {rates_text}")
+        return (
+            f"Floors of {floors_text} take {', '.join(texts)} ({self.fail_share:.0%} fails, a "
+            f"chance of {PLANNED_POWER:.0%}, independent outputs)"
+        )
+
+
+def labels_needed_for_floors(floors: Mapping[str, float], fail_share: float) -> LabelsNeeded:
+    """Return how many labels show rates above their floors, if `fail_share` of them are fails."""
+    n_labels = {}
+    for error_ratio in ERROR_RATIOS:
+        rates = {name: 1 - error_ratio * (1 - value) for name, value in floors.items()}
+        rates_text = " and ".join(f"{name.upper()} {rate:.3g}" for name, rate in rates.items())
+        n_labels[rates_text] = labels_to_decide(floors, fail_share, error_ratio)
+    return LabelsNeeded(floors=floors, fail_share=fail_share, n_labels=n_labels)
 
 
 def labels_to_decide(

@@ -13,7 +13,7 @@ from rating_files import weather_rows
 
 import optimize
 from dspy_judges.errors import SettingsError, UsageError
-from judges.cli.main import score_parser
+from judges.cli.commands import score_parser
 from judges.loading import load
 from judges.scoring import SamplingPlan
 from optimize.__main__ import command

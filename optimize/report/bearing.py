@@ -1,8 +1,7 @@
-"""What labels can show, in sentences: which figures get an interval, how likely a gain is shown."""
+"""What labels can show (`bearing` in JSON): figures with intervals, and the chance of a gain."""
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -10,19 +9,13 @@ from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, split, with_ratings
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.problems import count_text
 from optimize.inputs.labelled import AnyLabels, agreement_text
-from optimize.items import Items, make_items
+from optimize.items import Items, make_items, n_missing_for_intervals
 from optimize.measuring.asking import Task
 from optimize.search.power import PLANNED_GAIN, power_text
 from optimize.search.problem import Goal
-from optimize.statistics import floor
-from optimize.statistics.correlations import Level
+from optimize.statistics.floor import labels_needed_for_floors
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL
-from optimize.statistics.rows import scored_rows
-from optimize.statistics.verdict_rates import (
-    MIN_DOCUMENTS_FOR_RATES,
-    MIN_OUTPUTS_FOR_RATES,
-    verdict_agreement,
-)
+from optimize.statistics.verdict_rates import MIN_DOCUMENTS_FOR_RATES, MIN_OUTPUTS_FOR_RATES
 
 # People's words for pass and for fail; None if labels are ratings.
 VerdictWords = tuple[str, str] | None
@@ -31,41 +24,7 @@ VerdictWords = tuple[str, str] | None
 USUAL_FLOORS = {"tpr": 0.8, "tnr": 0.8}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelsNeeded:
-    """How many independent labels show that a judge's TPR and TNR lie above their floors.
-
-    `n_labels` maps a judge's true rates to the labels needed, or to None if too many are needed.
-    One such judge errs half as often as the floors allow, the other three quarters as often.
-    """
-
-    floors: Mapping[str, float]
-    fail_share: float = field(metadata={"json": "fails"})
-    n_labels: Mapping[str, int | None]
-
-    def __str__(self) -> str:
-        floors_text = " and ".join(f"{name.upper()} {rate:g}" for name, rate in self.floors.items())
-        texts = []
-        for rates_text, n in self.n_labels.items():
-            n_text = "too many" if n is None else f"{floor.round_up_to_two_digits(n):,}"
-            texts.append(f"{n_text} labels for a judge of {rates_text}")
-        return (
-            f"Floors of {floors_text} take {', '.join(texts)} ({self.fail_share:.0%} fails, a "
-            f"chance of {floor.PLANNED_POWER:.0%}, independent outputs)"
-        )
-
-
-def labels_needed_for_floors(floors: Mapping[str, float], fail_share: float) -> LabelsNeeded:
-    """Return how many labels show rates above their floors, if `fail_share` of them are fails."""
-    n_labels = {}
-    for error_ratio in floor.ERROR_RATIOS:
-        rates = {name: 1 - error_ratio * (1 - value) for name, value in floors.items()}
-        rates_text = " and ".join(f"{name.upper()} {rate:.3g}" for name, rate in rates.items())
-        n_labels[rates_text] = floor.labels_to_decide(floors, fail_share, error_ratio)
-    return LabelsNeeded(floors=floors, fail_share=fail_share, n_labels=n_labels)
-
-
-def capacity_texts(labels: AnyLabels, dimension: str) -> dict[str, str]:
+def bearing_texts(labels: AnyLabels, dimension: str) -> dict[str, str]:
     """Return what these labels can show: a text for each heading that `check` prints."""
     people_text = "not computed for votes"
     if isinstance(labels, LabelledSet):
@@ -135,18 +94,6 @@ def _contrast_text(items: Items) -> str:
     if n_single_output:
         text += f" with several outputs; {count_text(n_single_output, 'document')} have only one"
     return text
-
-
-def n_missing_for_intervals(items: Items, level: Level, *, has_verdicts: bool) -> dict[str, int]:
-    """Return how many more passes (TPR), fails (TNR) or documents (rho) each interval needs."""
-    rows = scored_rows(items.human, items.human, items.document_ids)
-    if has_verdicts:
-        n_missing = verdict_agreement(rows).n_missing_labels
-        return {"TPR": n_missing["pass"], "TNR": n_missing["fail"]}
-    n_informative = rows.n_untied_documents
-    if level == "summary":
-        n_informative = items.n_documents_with_contrast
-    return {f"{level}-level rho": max(0, MIN_DOCUMENTS_FOR_INTERVAL - n_informative)}
 
 
 def _figures_with_interval(items: Items, n_missing_by_figure: Mapping[str, int]) -> str:
