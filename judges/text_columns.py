@@ -71,7 +71,7 @@ def _match_as_labels(
     table_rows = tuple(TableRow(line=n, cells=dict(row)) for n, row in enumerate(rows, 1))
     table = Table(name="", sha256="", is_typed=False, columns=tuple(table_columns), rows=table_rows)
     roles = infer_roles(table, ReadOptions(reads_labels=False), "outputs")
-    responses = roles.responses[1:] if subject.is_pairwise and roles.responses else ()
+    responses = roles.responses.columns if subject.is_pairwise and roles.responses else ()
     response_columns = dict(zip(subject.fields, responses, strict=False))
     column_by_text = {name: c for name, c in roles.texts.items() if c not in responses}
     if only_text := only_text_name(column_by_text, subject.inputs):

@@ -213,7 +213,7 @@ class Columns:
 
     Attributes:
         by_name: Maps each NAME of the user's `--map NAME=COLUMN` to the columns, by exact name.
-        mapped: All columns that the user names with `--map`.
+        user_columns: All columns that the user names with `--map`.
         column: Returns a column by its name or path, with its cells.
         find: Returns the column for a role such as `id`, or None.
     """
@@ -225,9 +225,9 @@ class Columns:
         self._names_by_key: dict[str, list[str]] = defaultdict(list)
         for name in table.columns:
             self._names_by_key[name_key(name)].append(name)
-        user_columns = options.columns_by_name.items()
-        self.by_name = {name: self._exact_names(names) for name, names in user_columns if names}
-        self.mapped = set[str]().union(*self.by_name.values())
+        names_by_name = options.columns_by_name.items()
+        self.by_name = {name: self._exact_names(names) for name, names in names_by_name if names}
+        self.user_columns = set[str]().union(*self.by_name.values())
 
     def _exact_names(self, names: ColumnNames) -> ColumnTuple:
         """Return the exact names of the columns in one --map, such as `--map quality=Anna,Ben`."""
@@ -297,7 +297,7 @@ class Columns:
             column = self.by_name[role][0]
             return column if self.has(column) else None
         for column in map(self.exact_name, (role, *_ALIASES.get(role, ()))):
-            is_free = column == role or column not in self.mapped
+            is_free = column == role or column not in self.user_columns
             if column in self.table.columns and is_free and self._fits_role(column, role):
                 return column
         return None
@@ -320,7 +320,7 @@ class Columns:
 
     def in_use(self, roles: Iterable[str]) -> set[str]:
         """Return the columns for roles such as `id`, and every column that --map names."""
-        return {*self.find_all(roles)} | self.mapped
+        return {*self.find_all(roles)} | self.user_columns
 
     @cached_property
     def is_long(self) -> bool:
@@ -349,7 +349,7 @@ class Columns:
         return score_columns.intersection(self.table.columns)
 
     @cached_property
-    def numbers(self) -> ColumnTuple:
+    def likely_ratings(self) -> ColumnTuple:
         """The columns whose cells look like people's ratings; () in a long table."""
         if self.is_long:
             return ()

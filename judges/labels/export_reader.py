@@ -62,7 +62,7 @@ class _ExportReader:
         columns = Columns(table, without_missing_columns(options, table))
         self._user_names = columns.by_name.keys()
         # The columns that the user names with --map keep their names and cells.
-        user_columns = {*map(columns.outer_name, columns.mapped)}
+        user_columns = {*map(columns.outer_name, columns.user_columns)}
         self._user_columns = user_columns.intersection(table.columns)
         # Maps each column that may hold texts to the name under which the texts are read.
         self._name_by_column: dict[str, str] = {}

@@ -22,7 +22,7 @@ def read_outputs(
 
     If a second file has the labels (`annotation_ratings`), labels in this table are not read.
     """
-    options, unread_labels = roles.options, [*roles.all_ratings, *roles.comments]
+    options, unread_labels = roles.options, [*roles.all_rating_columns, *roles.comments]
     if annotation_ratings is not None and unread_labels:
         problems.notes.append(
             f"the labels in this file ({joined_names(unread_labels)}) are not read, since a "
@@ -83,12 +83,12 @@ def _read_comments(roles: Roles) -> dict[str, dict[str, tuple[str, ...]]]:
 
     A comment is on the dimensions that its column's name contains, or else on all dimensions.
     """
-    columns, ratings = roles.columns, roles.ratings
-    all_dimensions = roles.options.dimensions or (*ratings, *roles.nested_dimensions)
+    columns, rating_columns = roles.columns, roles.rating_columns
+    all_dimensions = roles.options.dimensions or (*rating_columns, *roles.nested_dimensions)
     # Maps the words in names of dimensions and their columns to dimensions; "" for an unread one.
-    dimension_by_words = dict.fromkeys(map(name_words, columns.numbers), "")
+    dimension_by_words = dict.fromkeys(map(name_words, columns.likely_ratings), "")
     dimension_by_words |= {name_words(name): name for name in all_dimensions}
-    for name, dimension_columns in ratings.items():
+    for name, dimension_columns in rating_columns.items():
         dimension_by_words |= dict.fromkeys(map(name_words, dimension_columns), name)
     comments_by_output: dict[str, dict[str, tuple[str, ...]]] = {}
     for row, column, comment in read_comments(roles):
@@ -125,7 +125,7 @@ def _check_has_ratings(
 ) -> None:
     """Add a problem for each requested dimension without ratings, or if nothing is rated."""
     dimensions, columns = rated_dimensions(outputs), ratings.roles.columns
-    rated_names = {*columns.numbers, *ratings.roles.nested_dimensions.values()}
+    rated_names = {*columns.likely_ratings, *ratings.roles.nested_dimensions.values()}
     if columns.is_long:
         rated_names.update(str(columns.cell(row, "dimension")) for row in columns.table.rows)
     for dimension in sorted({*(columns.options.dimensions or ())}.difference(dimensions)):

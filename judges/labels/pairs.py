@@ -140,9 +140,9 @@ def _read_votes(
 ) -> dict[str, list[Vote]]:
     """Map each pair's id to all votes on the pair; adds a problem for each unreadable cell."""
     votes_by_pair: dict[str, list[Vote]] = defaultdict(list)
-    for column in roles.ratings["votes"] if roles.options.reads_labels else ():
+    for column in roles.rating_columns["votes"] if roles.options.reads_labels else ():
         cells = roles.columns.column(column).cells
-        reader = VoteReader(cells, roles.options.value_by_word, responses[1:])
+        reader = VoteReader(cells, roles.options.value_by_word, responses.columns)
         if reader.has_negative_numbers:
             note = "negative numbers are A, positive are B, and 0 is a tie; --values reverses this"
             problems.notes.append(f"{column}: {note}")

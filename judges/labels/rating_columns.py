@@ -22,14 +22,15 @@ _LABEL_QUALIFIERS = {
 
 
 def find_rating_columns(
-    columns: Columns, dimensions: Collection[str] | None, problems: Problems
+    columns: Columns, dimensions: Collection[str] | None = None, problems: Problems | None = None
 ) -> dict[str, ColumnTuple]:
     """Map each of `dimensions`, or each dimension if None, to its columns: one, or several.
 
     Several columns are of one annotator each. Columns of objects {dimension: rating} are left out.
-    Adds a problem if it is unclear which columns hold ratings, and a note on each column that is
-    not named after its dimension.
+    Adds to `problems`, if given, a problem if it is unclear which columns hold ratings, and a note
+    on each column that is not named after its dimension.
     """
+    problems = Problems("") if problems is None else problems
     if columns.is_long:
         return {}
     if dimensions is None:
@@ -54,7 +55,9 @@ def _find_columns(columns: Columns, dimension: str, problems: Problems) -> Colum
     if not columns.has(exact_name):
         # The judge `helpful` may have been named after a column `Helpful?`.
         equal_names = {name for name in columns.table.columns if judge_name(name) == dimension}
-    similar_names = [name for name in columns.numbers if dimension_words <= {*name_words(name)}]
+    similar_names = [
+        name for name in columns.likely_ratings if dimension_words <= {*name_words(name)}
+    ]
     possible_columns = tuple(dict.fromkeys((*sorted(equal_names), *similar_names)))
     if not (equal_names or len(similar_names) > 1):
         possible_columns = _label_columns(columns, dimension)
@@ -63,7 +66,7 @@ def _find_columns(columns: Columns, dimension: str, problems: Problems) -> Colum
         if dimension not in judges and similar_name(dimension, other_names.union(judges)):
             return ()  # the dimension is probably misspelt
         if dimension not in judges and not possible_columns:
-            _ask_for_columns(dimension, columns.numbers, columns, problems)
+            _ask_for_columns(dimension, columns.likely_ratings, columns, problems)
             return ()
     if len(possible_columns) == 1:
         return possible_columns
@@ -81,7 +84,8 @@ def _find_all_columns(columns: Columns, problems: Problems) -> dict[str, ColumnT
     if user_columns or columns.nested:
         return user_columns
     label_columns = _label_columns(columns, "label")
-    likely_columns = [c for c in columns.numbers if c in label_columns] or [*columns.numbers]
+    likely_columns = [name for name in columns.likely_ratings if name in label_columns]
+    likely_columns = likely_columns or [*columns.likely_ratings]
     word_columns = []
     if {*likely_columns} != {*label_columns}:
         unused_columns = columns.except_for(columns.in_use(OUTPUT_ROLES))

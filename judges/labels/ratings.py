@@ -105,7 +105,7 @@ def read_ratings(roles: Roles, problems: Problems) -> TableRatings:
                     rating_by_annotator[annotator] = rating
                     ratings_by_annotator[str(annotator)].append(rating)
         problems.notes += (f"{dimension}: {note}" for note in reader.notes())
-        names = (dimension, *roles.ratings.get(dimension, ()))
+        names = (dimension, *roles.rating_columns.get(dimension, ()))
         _check_scale_direction(roles.options.value_by_word, names, reader, problems)
         if words := reader.words_for_1_and_0:
             verdict_words[dimension] = words
@@ -244,7 +244,7 @@ def _cells_of_long_row(roles: Roles, row: TableRow, problems: Problems) -> Cells
 def _cells_of_wide_row(roles: Roles, row: TableRow, problems: Problems) -> CellsByDimension:
     """Return a row's cells with ratings, without comments and keys that --map uses otherwise."""
     columns, cells_by_dimension = roles.columns, CellsByDimension()
-    excluded_paths = {*columns.mapped, *roles.comments}
+    excluded_paths = {*columns.user_columns, *roles.comments}
     for column in columns.nested:
         value = value_at(row.cells, column)
         ratings = as_object(value)
@@ -257,7 +257,7 @@ def _cells_of_wide_row(roles: Roles, row: TableRow, problems: Problems) -> Cells
                 cells_by_dimension[str(dimension)] = {key_path: rating}
     # If a dimension has ratings in objects and in columns, the objects count, unless the user named
     # the columns.
-    for dimension, names in roles.ratings.items():
+    for dimension, names in roles.rating_columns.items():
         if dimension in columns.by_name or dimension not in cells_by_dimension:
             cells_by_dimension[dimension] = {name: value_at(row.cells, name) for name in names}
     return cells_by_dimension

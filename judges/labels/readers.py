@@ -185,11 +185,11 @@ def _read_items(
         names_in_other_file = annotations.roles.columns.by_name.keys()
         options = without_missing_columns(options, table, names_in_other_file)
     roles = infer_roles(with_latest_labels(table, options, problems), options, item_kind)
-    if not roles.are_pairs and annotations is None:
+    if not roles.is_pairwise and annotations is None:
         _check_outputs(roles)
     problems.extend(roles.problems)
     problems.notes += roles.notes
-    if roles.are_pairs:
+    if roles.is_pairwise:
         return read_pair_rows(roles, problems)
     return with_weights_and_scales(read_outputs(roles, problems, annotations), roles, problems)
 
@@ -203,8 +203,8 @@ def _check_outputs(roles: Roles) -> None:
     ratings_are_named = (
         options.dimensions is not None or columns.by_name or columns.is_long or columns.nested
     )
-    if roles.responses and (roles.hold_pairs or not ratings_are_named):
-        fault = f"holds pairs of outputs, {joined_names(roles.responses[1:])}"
+    if roles.responses and (roles.look_like_pairs or not ratings_are_named):
+        fault = f"holds pairs of outputs, {joined_names(roles.responses.columns)}"
         advice = (
             "name the votes with --map votes=COLUMN, and the judge of pairs with --pairwise NAME; "
             "or name a column of ratings with --dimension COLUMN"

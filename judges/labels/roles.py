@@ -58,6 +58,10 @@ class ResponseColumns(NamedTuple):
     column_a: str
     column_b: str
 
+    @property
+    def columns(self) -> tuple[str, str]:
+        return self.column_a, self.column_b
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roles:
@@ -65,9 +69,9 @@ class Roles:
 
     Attributes:
         names: The roles of columns other than texts and comments: `id`, `group` and so on.
-        hold_pairs: Whether the columns are those of pairs: two outputs, and votes or no ratings.
-        are_pairs: Whether each row is read as a pair.
-        ratings: Maps each dimension, or `votes`, to its columns: one, or one for each annotator.
+        look_like_pairs: Whether two columns hold outputs, and there are votes or no ratings.
+        is_pairwise: Whether each row is read as a pair.
+        rating_columns: Maps each dimension, or `votes`, to its columns: one, or one per annotator.
         label_columns: The columns with a rating or a vote in each cell.
         comments: The columns of people's comments on their labels.
         texts: Maps the name of each text to its column.
@@ -78,9 +82,9 @@ class Roles:
     columns: Columns
     names: ColumnTuple
     responses: ResponseColumns | None
-    hold_pairs: bool
-    are_pairs: bool
-    ratings: Mapping[str, ColumnTuple]
+    look_like_pairs: bool
+    is_pairwise: bool
+    rating_columns: Mapping[str, ColumnTuple]
     label_columns: Collection[str]
     comments: ColumnTuple
     texts: Mapping[str, str]
@@ -102,7 +106,7 @@ class Roles:
         return self.id_by_number[row.number]
 
     @property
-    def ids_are_numbers(self) -> bool:
+    def has_no_id_column(self) -> bool:
         """Whether the rows' numbers are the ids: the user says id=#row, or no column holds ids."""
         return self.columns.find("id") is None
 
@@ -112,12 +116,12 @@ class Roles:
         return self.columns.is_long or self.columns.find("annotator") is not None
 
     @property
-    def all_ratings(self) -> dict[str, ColumnTuple]:
+    def all_rating_columns(self) -> dict[str, ColumnTuple]:
         """Maps each dimension to its columns, and each column of objects to itself, for `check`."""
-        if self.columns.is_long and not self.are_pairs:
+        if self.columns.is_long and not self.is_pairwise:
             return {"rating": self.columns.find_all(["rating"])}
-        object_columns = () if self.are_pairs else self.columns.nested
-        return {name: (name,) for name in object_columns} | dict(self.ratings)
+        object_columns = () if self.is_pairwise else self.columns.nested
+        return {name: (name,) for name in object_columns} | dict(self.rating_columns)
 
     @property
     def nested_dimensions(self) -> dict[str, str]:
@@ -134,28 +138,27 @@ def infer_roles(table: Table, options: ReadOptions, item_kind: ItemKind = "") ->
     columns, problems = Columns(table, options), Problems(table.file)
     comments, votes = _comment_columns(columns), _vote_columns(columns)
     responses = _response_columns(columns, comments)
-    hold_pairs = (
+    look_like_pairs = (
         responses is not None
         and not (columns.is_long or columns.nested)
-        # This first search for ratings asks no question.
-        and (votes != () or not find_rating_columns(columns, None, Problems("")))
+        and (votes != () or not find_rating_columns(columns))
     )
-    are_pairs = item_kind == "pairs" or (not item_kind and hold_pairs)
+    is_pairwise = item_kind == "pairs" or (not item_kind and look_like_pairs)
     _check_user_columns(columns, problems)
     response_texts = dict[str, str]()
-    ratings: Mapping[str, ColumnTuple]
-    if are_pairs:
-        text_columns = _checked_responses(columns, responses, votes)[1:]
+    rating_columns: Mapping[str, ColumnTuple]
+    if is_pairwise:
+        text_columns = _checked_responses(columns, responses, votes).columns
         response_texts = dict(zip(RESPONSE_NAMES, text_columns, strict=True))
-        role_names, ratings = PAIR_ROLES, {"votes": votes}
+        role_names, rating_columns = PAIR_ROLES, {"votes": votes}
         label_columns = {*votes, *columns.find_all(VOTE_COLUMNS)}
     else:
         long_roles = ("dimension", "rating") if columns.is_long else ()
         is_asked = options.reads_labels and options.annotations is None
-        question_problems = problems if is_asked else Problems("")
-        ratings = find_rating_columns(columns, options.dimensions, question_problems)
+        question_problems = problems if is_asked else None
+        rating_columns = find_rating_columns(columns, options.dimensions, question_problems)
         role_names = (*OUTPUT_ROLES, *long_roles)
-        label_columns = {*chain(*ratings.values()), *columns.find_all(long_roles[1:])}
+        label_columns = {*chain(*rating_columns.values()), *columns.find_all(long_roles[1:])}
     used_columns = columns.in_use(role_names).union(response_texts.values(), comments)
     texts = _find_texts(columns, used_columns, label_columns) | response_texts
     certain_texts = {*columns.by_name, *response_texts, *filter(columns.must_hold_text, texts)}
@@ -163,9 +166,9 @@ def infer_roles(table: Table, options: ReadOptions, item_kind: ItemKind = "") ->
         columns=columns,
         names=role_names,
         responses=responses,
-        hold_pairs=hold_pairs,
-        are_pairs=are_pairs,
-        ratings=ratings,
+        look_like_pairs=look_like_pairs,
+        is_pairwise=is_pairwise,
+        rating_columns=rating_columns,
         label_columns=label_columns,
         comments=comments,
         texts=texts,
@@ -180,7 +183,7 @@ def _comment_columns(columns: Columns) -> ColumnTuple:
     """Return the columns, and keys of objects, that hold comments on labels."""
     # A model's comments may be the rated text, but are hidden while people have yet to label.
     model_words = _MODEL_WORDS if columns.options.reads_labels else frozenset()
-    excluded_names = columns.mapped | {*(columns.options.texts or ())}
+    excluded_names = columns.user_columns | {*(columns.options.texts or ())}
     comment_columns = [
         name
         for name in filter(is_comment_name, (*columns.table.columns, *columns.rating_paths))
@@ -213,7 +216,7 @@ def _response_columns(columns: Columns, comments: ColumnTuple) -> ResponseColumn
         if columns.must_hold_text(pair.shared_name):
             return pair
         names_systems = not _SYSTEM_WORDS.isdisjoint(name_words(shared_name))
-        holds_ratings = "rating" in map(columns.kind_of, pair[1:])
+        holds_ratings = "rating" in map(columns.kind_of, pair.columns)
         if not (names_systems or holds_ratings or pair.column_a in comments):
             unusual_pair = unusual_pair or pair
     return unusual_pair

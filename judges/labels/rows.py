@@ -59,7 +59,7 @@ class RowReader:
         self._rows, self._text_columns = [*roles.rows], {**roles.texts}
         if roles.has_row_per_annotator:
             self._rows, self._text_columns = merge_rows_by_id(roles, problems)
-        self._response_names = RESPONSE_NAMES if roles.are_pairs else ()
+        self._response_names = RESPONSE_NAMES if roles.is_pairwise else ()
         other_texts = without_keys(self._text_columns, self._response_names)
         merged_columns = Columns(replace(columns.table, rows=tuple(self._rows)), roles.options)
         text_columns = {name: merged_columns.column(c) for name, c in other_texts.items()}
@@ -103,12 +103,12 @@ class RowReader:
 
     def file_reading(self) -> FileReading:
         """Return what each column was read as."""
-        columns, ratings = self._roles.columns, self._roles.all_ratings
+        columns, rating_columns = self._roles.columns, self._roles.all_rating_columns
         roles = [role for role in self._roles.names if role not in (*NESTED_COLUMNS, "rating")]
         columns_by_role = {role: names for role in roles if (names := columns.find_all([role]))}
         read_columns = [*self._text_columns.values(), *self._roles.comments]
-        read_columns += chain(*columns_by_role.values(), *ratings.values())
-        if self._roles.ids_are_numbers:
+        read_columns += chain(*columns_by_role.values(), *rating_columns.values())
+        if self._roles.has_no_id_column:
             columns_by_role["id"] = (ROW_NUMBER_COLUMN,)
         unread_columns = columns.except_for({*map(columns.outer_name, read_columns)})
         likely_names = {name: columns.column(name).name_to_suggest for name in unread_columns}
@@ -116,7 +116,7 @@ class RowReader:
         return FileReading(
             rows=columns_by_role,
             texts=self._text_columns,
-            ratings=ratings,
+            ratings=rating_columns,
             comments=self._roles.comments,
             unread=tuple(unread_columns),
             likely_names={c: name for c, name in likely_names.items() if name in possible_names},
@@ -298,7 +298,7 @@ def merge_rows_by_id(roles: Roles, problems: Problems) -> tuple[list[TableRow], 
         names_text = joined_names([f"column {column!r}" for column in unread_columns])
         problems.notes.append(f"left out {names_text}, since rows with one id differ in it")
     n_merged = len(roles.rows) - len(merged_rows)
-    if roles.ids_are_numbers and n_merged:
+    if roles.has_no_id_column and n_merged:
         rows_text = count_text(n_merged, "row")
         problems.notes.append(f"joined {rows_text} without an id to a row of the same texts")
     return [*merged_rows.values()], texts
