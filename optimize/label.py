@@ -5,6 +5,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import filterfalse
 from pathlib import Path
 from random import Random
 
@@ -16,7 +17,7 @@ from judges.definition import make_comparison, make_dimension
 from judges.dimension import Subject
 from judges.judgement import AnyJudgement, Preference
 from judges.labels.cells import value_at
-from judges.labels.names import judge_name
+from judges.labels.names import is_text_name, judge_name
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.rating_columns import similar_name
 from judges.labels.readers import STARTER_FILE_BY_NAME, read_items
@@ -36,7 +37,12 @@ from optimize.inputs.flags import (
     run_and_print,
 )
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels, LabelSource
-from optimize.inputs.subjects import find_subject, new_judge_texts, usable_texts
+from optimize.inputs.subjects import (
+    find_subject,
+    new_judge_texts,
+    unread_columns,
+    usable_texts,
+)
 from optimize.label_page.server import LabelServer
 from optimize.label_page.session import JudgeAnswer, LabelSession, answer_numbers
 from optimize.task_flags import load_judges
@@ -107,7 +113,11 @@ def label(flags: Namespace) -> CommandOutcome:
             seed=flags.seed,
         )
         try:
-            print_notes([*items_to_label.notes, *session.label_log.notes])
+            notes = [*items_to_label.notes, *session.label_log.notes]
+            shown_texts = (*input_names, *field_by_output.values())
+            if unread_text := unread_columns(items_to_label.reading, shown_texts):
+                notes.append(f"columns not read: {unread_text}")
+            print_notes(notes)
             if judge:
                 session.judge_answers = _ask_judge(judge, label_rows, flags, subject)
             with LabelServer(session, flags.port) as server, suppress(KeyboardInterrupt):
@@ -123,20 +133,25 @@ def label(flags: Namespace) -> CommandOutcome:
     labels_text = f"{count_text(n_labels, 'label')} in {label_path}"
     if n_labels < MIN_LABELS_TO_TUNE:
         labels_text += f"; {MIN_LABELS_TO_TUNE} labels on 20 documents are enough to start tuning"
-    next_step_text = _tune_command(flags, subject, label_path)
+    mapped_texts = [*filter(label_source.options.columns_by_name.__contains__, text_names)]
+    next_step_text = _tune_command(flags, subject, label_path, mapped_texts)
     if SWAP_SAMPLE_COLUMN in label_rows[0]:
         next_step_text = f"run verify --against with --changed {shlex.quote(str(label_path))}"
     return CommandOutcome(None, ["", labels_text, f"next: {next_step_text}"])
 
 
-def _tune_command(flags: Namespace, subject: Subject, label_path: Path) -> str:
+def _tune_command(
+    flags: Namespace, subject: Subject, label_path: Path, mapped_texts: Sequence[str]
+) -> str:
+    """Return the command that tunes on the label file, in which a mapped text has its new name."""
     subject_flag = "pairwise" if flags.pairwise else "dimension"
     subject_text = flags.pairwise or flags.dimension
     if not find_subject(subject_text):
         _, _, definition = subject_text.partition("=")
         subject_text = f"{subject.name}={definition}" if definition else subject.name
     values = {"data": str(label_path), subject_flag: subject_text, "scale": flags.scale}
-    return command_text("tune", **values)
+    unusual_texts = filterfalse(is_text_name, mapped_texts)  # not read unless a --map names them
+    return command_text("tune", **values, map=[f"{name}={name}" for name in unusual_texts])
 
 
 def _label_file_rows(items_to_label: AnyLabels, seed: int) -> list[Mapping[str, object]]:

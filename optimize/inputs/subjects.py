@@ -87,7 +87,8 @@ def subject_from_labels(
         if not definition:
             raise UnknownDimensionError(
                 f"no judge {name!r} in the catalogue: say in one line what earns a high rating, "
-                f"--dimension '{name}=...', or define it in FILE.yaml"
+                + option_name("dimension", f"'{name}=...'")
+                + ", or define it in FILE.yaml"
             )
         answers = new_judge_scale(labelled_items, name, label_source.scale)
     text_names = new_judge_texts(labelled_items, options)

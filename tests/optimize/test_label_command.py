@@ -97,6 +97,32 @@ def test_label_prints_the_file_of_labels_and_the_next_command(serve):
     assert all(DRAWN.items() <= row.items() for row in read_jsonl("outputs.relevance.jsonl"))
 
 
+@pytest.mark.parametrize(
+    ("words", "note", "shown", "next_flags"),
+    [
+        ((), "columns not read: Customer message (to use one, name it: --map 'input=", [], ""),
+        (("--map", "input=Customer message"), "", ["input"], ""),
+        # The label file has the text by its new name, which `tune` reads only if it is named.
+        (("--map", "policy=Customer message"), "", ["policy"], " --map policy=policy"),
+    ],
+)
+def test_a_text_is_shown_or_named_with_the_flag_that_shows_it(
+    serve, words, note, shown, next_flags
+):
+    message = "Where is my parcel, which I have been awaiting for a week now?"
+    rows = [{"Customer message": f"{n} {message}", "Agent reply": f"{n}."} for n in range(3)]
+
+    def work(session: LabelSession) -> None:
+        label(session, "Anna", "pass")
+        assert session.text_fields == shown
+
+    task = (write_jsonl("chat.jsonl", rows), "--dimension", "ok=It is.")
+    code, out, err = serve(work, *task, *words)
+    assert (code, note in err, bool(err)) == (0, True, bool(note)), err
+    tune_command = "next: dspy-judges tune --data chat.ok.jsonl --dimension 'ok=It is.'"
+    assert out.endswith(f"{tune_command}{next_flags}\n")
+
+
 def test_without_new_labels_tuning_is_not_advised(serve):
     code, out, _ = serve(
         lambda session: label(session, "Anna", "", mark="unsure"), *TASK, "relevance"

@@ -119,7 +119,7 @@ UNDEFINED = "label=LINE is for labels of your own"
     ("call", "judge", "words", "settings", "error", "says"),
     [
         (tune, "relevnce", PASS, {}, UnknownDimensionError, "did you mean relevance"),
-        (tune, "label", "52", {}, UnknownDimensionError, "no judge 'label'.* --dimension 'label="),
+        (tune, "label", "52", {}, UnknownDimensionError, "rating, dimension='label=.."),
         (tune, "label", None, {}, UnknownDimensionError, "no --data FILE names labels"),
         *((tune, spec, PASS, {}, SettingsError, UNDEFINED) for spec in ("label=...", "label=")),
         (tune, "label=Whether.", None, {}, SettingsError, UNDEFINED),
