@@ -12,7 +12,7 @@ original reply.
 import re
 from collections.abc import Callable, Collection
 from enum import IntEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from judges.judgement import NoScoreError, quote
 from judges.prompt import FIELD_HEADER_PATTERN, FieldValue
@@ -211,8 +211,11 @@ class _Line:
         self.is_complete = self.answer and _REASON_PATTERN.match(self.text, self.answer.end())
         self.is_answer_alone = self.is_complete and not self.reason.strip(_AFTER_LONE_ANSWER)
         self.is_answer_first = self.is_complete and not (line_above or self.reason.endswith("?"))
+
+    @cached_property
+    def kind(self) -> Heading:
         kinds = (form(self) for form in FORMS)
-        self.kind: Heading = next((kind for kind in kinds if kind is not None), Heading.NONE)
+        return next((kind for kind in kinds if kind is not None), Heading.NONE)
 
     @property
     def answer_kind(self) -> Heading:

@@ -37,14 +37,11 @@ FIX_FAILURES = "Fix the failures: --report FILE.html lists the reasons."
 
 
 class Obstacle(NamedTuple):
-    """A reason not to use a judge, and its remedy, which is "" if the remedy is to label more.
-
-    `is_failure` is true if the reason is that judgements failed.
-    """
+    """A reason not to use a judge, and its remedy, which is "" if the remedy is to label more."""
 
     refusal: str
     remedy: str = ""
-    is_failure: bool = False
+    is_failure: bool = False  # the judge gave no score, or most of its judgements failed
 
 
 # A judge that tosses a coin is right on half of the outputs and has a rho of 0.

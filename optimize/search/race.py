@@ -15,7 +15,7 @@ from optimize.search.problem import CandidateTrial, SearchProblem, informative_d
 from optimize.statistics.intervals import random_generator
 
 MAX_RACE_DOCUMENTS = 48  # documents of train on which candidates are compared
-MIN_RACE_DOCUMENTS = 20  # with fewer documents, chance would decide a race
+MIN_RACE_DOCUMENTS = 20  # on fewer, chance often decides; only races of fewer than 40 use fewer
 
 
 def min_race_documents(n_documents: int) -> int:

@@ -32,7 +32,7 @@ from optimize.statistics.intervals import random_generator
 
 # The budget of the first round, in multiples of scoring the untuned judge on all race documents.
 FIRST_ROUND_COST = 5.0
-UNTUNED_BUDGET_SHARE = 0.25  # of a round's budget, for scoring the untuned judge
+UNTUNED_BUDGET_SHARE = 0.25  # of a round's budget; the untuned judge's fewest documents may cost more
 MIN_ROUND_SHARE = 0.15  # of a round's full budget; with less left, the round does not begin
 MIN_RACE_SHARE = 0.5  # of a round's budget; the race gets it, whatever the proposals have cost
 REASONING_ROUND = 2  # this round compares forms of reasoning, with round 1's best instruction
@@ -128,7 +128,8 @@ class RankSearch:
 
     def _run_round(self, round_number: int) -> None:
         """Run a round. Raises SearchBudgetSpentError if the budget is too small for its race."""
-        start_cost, round_budget = self.budget.total_cost, self._begin_round(round_number)
+        start_cost = self.budget.total_cost
+        round_budget = self._score_untuned_for_round(round_number)
         end_cost = start_cost + round_budget
         if round_number == REASONING_ROUND and self.options.reasoning:
             self._compare_reasoning(end_cost)
@@ -144,7 +145,7 @@ class RankSearch:
         if candidates and not any(trial.candidate in candidates for trial in trials):
             raise SearchBudgetSpentError("the budget is too small to race new candidates")
 
-    def _begin_round(self, round_number: int) -> float:
+    def _score_untuned_for_round(self, round_number: int) -> float:
         """Score the untuned judge for a round, and return the round's budget."""
         # The budget doubles from round to round, except in the round that compares reasoning.
         budget_factor = 1 if round_number == REASONING_ROUND else 2 ** (round_number - 1)

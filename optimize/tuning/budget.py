@@ -331,8 +331,8 @@ def _default_limit(run: PreparedRun, pricing: Pricing) -> float:
 def _smallest_limit(run: PreparedRun, pricing: Pricing) -> float:
     """Return the smallest limit with which a half proposes, races and tests a candidate.
 
-    What a user's optimizer needs is not known, so its limit only has to pay for the test and for
-    the items that are judged first, to measure the price of a judgement.
+    What a user's optimizer needs is not known, so its limit only has to pay for the test, and for
+    measuring the price of a judgement.
     """
     item_cost, (n_judgements, n_proposals) = pricing.untuned_cost, _usual_work(run)
     max_item_cost = pricing.item_cost(MAX_CANDIDATE_RATIO * pricing.untuned_price)
