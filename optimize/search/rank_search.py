@@ -32,7 +32,7 @@ from optimize.statistics.intervals import random_generator
 
 # The budget of the first round, in multiples of scoring the untuned judge on all race documents.
 FIRST_ROUND_COST = 5.0
-UNTUNED_BUDGET_SHARE = 0.25  # of a round's budget; the untuned judge's fewest documents may cost more
+UNTUNED_BUDGET_SHARE = 0.25  # of a round's budget, exceeded if the fewest documents cost more
 MIN_ROUND_SHARE = 0.15  # of a round's full budget; with less left, the round does not begin
 MIN_RACE_SHARE = 0.5  # of a round's budget; the race gets it, whatever the proposals have cost
 REASONING_ROUND = 2  # this round compares forms of reasoning, with round 1's best instruction
