@@ -28,7 +28,6 @@ DOCUMENT_FOLDS, SYSTEM_FOLDS = 5, 4
 
 
 def main() -> None:
-    """Print one block a dimension."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", required=True, help="labelled outputs")
     parser.add_argument("--dimensions", nargs="+", default=list(CATALOGUE), choices=CATALOGUE)
@@ -71,9 +70,8 @@ def report(
 
 def print_taught(n: int, rhos: Sequence[float]) -> None:
     for name, old, new in zip(("known", "new"), rhos[::2], rhos[1::2], strict=True):
-        print(
-            f"  {n} examples, new documents by {name} systems: untuned {old:.3f} taught {new:.3f}"
-        )
+        both = f"untuned {old:.3f} taught {new:.3f}"
+        print(f"  {n} examples, new documents by {name} systems: {both}")
 
 
 def taught(

@@ -215,10 +215,8 @@ def print_table(lines: Sequence[Line]) -> None:
             names = ("dollars", "calls", "seconds")
             cost, calls, seconds = (mean(line[name] for line in here) for name in names)
             shipped = f"{sum(line['shipped'] for line in here)} of {len(here)}"
-            print(
-                f"| {'yes' if definition else 'no'} | {arm} | {balanced} | {cost:.3f} | "
-                f"{calls:.0f} | {seconds:.0f} | {shipped} |"
-            )
+            cells = [arm, balanced, f"{cost:.3f}", f"{calls:.0f}", f"{seconds:.0f}", shipped]
+            print(f"| {'yes' if definition else 'no'} | {' | '.join(cells)} |")
     if asking := [line for line in lines if line.get("questions")]:
         n, true = (mean(line[name] for line in asking) for name in ("questions", "true_asked"))
         print(f"{len(asking)} judges ask {n:.1f} questions, on {true:.1f} true qualities")
@@ -226,23 +224,20 @@ def print_table(lines: Sequence[Line]) -> None:
 
 def main() -> None:
     parser = parser_of_runs((__doc__ or "").partition("\n")[0])
-    parser.add_argument("--arms", nargs="*", default=list(ARMS), choices=ARMS)
-    parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2, 3, 4])
+    parser.add_argument("--arms", dest="arm", nargs="*", default=ARMS, choices=ARMS)
     about = "whether the user types what earns a pass"
     parser.add_argument("--definition", choices=("no", "yes", "both"), default="both", help=about)
+    parser.add_argument("--seeds", dest="seed", nargs="*", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--qualities", type=int, default=World.n_true, help="people go by them")
     flags = parser.parse_args()
-    definitions = {"no": [False], "yes": [True], "both": [False, True]}[flags.definition]
+    flags.definition = {"no": [False], "yes": [True], "both": [False, True]}[flags.definition]
     # All others need the labels, the dollars or the untuned judge of `ours`.
-    cells = [
-        {"arm": arm, "seed": seed, "definition": definition, "qualities": flags.qualities}
-        for arm in dict.fromkeys(["ours", *flags.arms])
-        for definition, seed in itertools.product(definitions, flags.seeds)
-    ]
-    first = len(definitions) * len(flags.seeds)
-    lines = collect(run, cells[:first], flags.out)
+    others = [arm for arm in flags.arm if arm != "ours"]
+    flags.arm = "ours"
+    lines = collect(run, flags)
     ours = {(line["seed"], line["definition"]): line for line in lines}
-    lines += collect(partial(run, ours=ours), cells[first:], flags.out)
+    flags.arm = others
+    lines += collect(partial(run, ours=ours), flags)
     print_table(lines)
 
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 from interval_coverage import EVEN, MOSTLY_5, Cuts
+from numpy.random import Generator
 from swaps import ALIKE, draws
 
 from optimize.statistics.correlations import Level, correlation
 from optimize.statistics.floor import interval_for_looks, suggested_floors
-from optimize.statistics.intervals import Vector
 from optimize.statistics.rows import scored_rows
 from optimize.statistics.verdict_rates import verdict_agreement
 
@@ -28,10 +28,10 @@ SIZES: list[int] = np.geomspace(40, 400, 8).round().astype(int).tolist()
 LOOKS = ((1, 1), (2, 2), (4, 4), (8, 8), (4, 1), (8, 1))
 MANY = 800_000  # documents of the sample that says what a judge's rho is
 # A judge's figure on the first documents of some, by how many these are, drawn anew.
-Draw = Callable[[np.random.Generator, int], Any]
+Draw = Callable[[Generator, int], Any]
 
 
-def pass_shares(of: Callable[[np.random.Generator, int], Any], simulations: int) -> str:
+def pass_shares(of: Callable[[Generator, int], Any], simulations: int) -> str:
     """How often floors are offered at 60, 120, 400 labels, and how often they hold again."""
     texts = []
     for n in (60, 120, 400):
@@ -46,28 +46,15 @@ def pass_shares(of: Callable[[np.random.Generator, int], Any], simulations: int)
     return "  ".join(texts)
 
 
-def draw_ratings(
-    noise: float, cuts: Cuts, outputs: int, rng: np.random.Generator, n: int
-) -> tuple[Vector, Vector, Vector]:
-    """A judge's and people's ratings of outputs of `n` documents, and the documents."""
-    quality = rng.normal(size=n * outputs)
-    judge, human = (
-        np.searchsorted(cuts, quality + spread * rng.normal(size=n * outputs))
-        for spread in (noise, 0.5)
-    )
-    return judge, human, np.repeat(np.arange(n), outputs)
-
-
-def measure_rho(noise: float, cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Any:
+def measure_rho(noise: float, cuts: Cuts, outputs: int, rng: Generator, n: int) -> Any:
     """The rho of a judge on `n` documents; no interval where that may be chance."""
-    level: Level = "summary" if outputs > 1 else "dataset"
-    rho = correlation(level, *draw_ratings(noise, cuts, outputs, rng, n))
+    rho = rho_by_size(noise, cuts, outputs, rng, n)(n)
     shown = rho if rho.interval and rho.interval.low > 0 else replace(rho, interval=None)
     return suggested_floors(shown), [shown]
 
 
 def measure_rates(
-    rates: Sequence[float], outputs: int, alike: float, rng: np.random.Generator, n: int
+    rates: Sequence[float], outputs: int, alike: float, rng: Generator, n: int
 ) -> Any:
     """Both rates of a judge on `n` documents; none where its balanced accuracy may be a coin's."""
     base, tpr, tnr = rates
@@ -86,9 +73,8 @@ def print_floors(simulations: int) -> None:
     for name, cuts in {"1 to 5": EVEN, "mostly 5": MOSTLY_5}.items():
         for outputs, noise in product((1, 4), (0.3, 1.0, 2.0)):
             passes = pass_shares(partial(measure_rho, noise, cuts, outputs), simulations)
-            print(
-                f"  {f'rho, {name}, {outputs} a document, noise {noise}':<40}", passes, flush=True
-            )
+            judge = f"rho, {name}, {outputs} a document, noise {noise}"
+            print(f"  {judge:<40}", passes, flush=True)
     half, most = ((0.5, 0.9, 0.8), (0.5, 0.8, 0.7)), ((0.8, 0.9, 0.8), (0.8, 0.95, 0.6))
     for rates in (*half, *most, (0.9, 0.97, 0.8)):
         for outputs, alike in ((1, 0), (4, 0), (4, 0.7), (8, 0.7)):
@@ -98,7 +84,7 @@ def print_floors(simulations: int) -> None:
             print(f"  {name:<46}", passes, flush=True)
 
 
-def passes_any_look(draw: Draw, least: float, rng: np.random.Generator) -> list[bool]:
+def passes_any_look(draw: Draw, least: float, rng: Generator) -> list[bool]:
     """Whether a new judge reaches its floor in any of the looks."""
     figure = cache(draw(rng, SIZES[-1]))
     passes = []
@@ -109,27 +95,30 @@ def passes_any_look(draw: Draw, least: float, rng: np.random.Generator) -> list[
     return passes
 
 
-def rate_by_size(share: float, outputs: int, alike: float, rng: np.random.Generator, n: int) -> Any:
+def rate_by_size(share: float, outputs: int, alike: float, rng: Generator, n: int) -> Any:
     """A judge's TPR on the first documents of `n`, by how many these are."""
     right = (draws(rng, (n, outputs), alike) < share).ravel()
-    document = np.arange(right.size) // outputs
+    columns = right, np.ones(right.size), np.arange(right.size) // outputs
 
     def first(documents: int) -> Any:
-        some = slice(documents * outputs)
-        return verdict_agreement(
-            scored_rows(right[some], np.ones(right[some].size), document[some])
-        ).tpr
+        rows = scored_rows(*(column[: documents * outputs] for column in columns))
+        return verdict_agreement(rows).tpr
 
     return first
 
 
-def rho_by_size(noise: float, outputs: int, rng: np.random.Generator, n: int) -> Any:
+def rho_by_size(noise: float, cuts: Cuts, outputs: int, rng: Generator, n: int) -> Any:
     """A judge's rho on the first documents of `n`, by how many these are."""
-    rows = draw_ratings(noise, EVEN, outputs, rng, n)
+    quality = rng.normal(size=n * outputs)
+    judge, human = (
+        np.searchsorted(cuts, quality + spread * rng.normal(size=n * outputs))
+        for spread in (noise, 0.5)
+    )
+    columns = judge, human, np.repeat(np.arange(n), outputs)
     level: Level = "summary" if outputs > 1 else "dataset"
 
     def first(documents: int) -> Any:
-        return correlation(level, *(column[: documents * outputs] for column in rows))
+        return correlation(level, *(column[: documents * outputs] for column in columns))
 
     return first
 
@@ -141,7 +130,7 @@ def judges_at_floors() -> dict[str, tuple[Draw, Draw, float]]:
         at, above = (partial(rate_by_size, share, outputs, alike) for share in (0.8, good))
         judges[f"TPR .8, {outputs} {'alike ' if alike else ''}a document"] = at, above, 0.8
     for outputs, noise in product((1, 4), (0.5, 1.5)):
-        at, above = (partial(rho_by_size, each, outputs) for each in (noise, 0.8 * noise))
+        at, above = (partial(rho_by_size, each, EVEN, outputs) for each in (noise, 0.8 * noise))
         floor, better = (of(np.random.default_rng(1), MANY)(MANY).value for of in (at, above))
         judges[f"rho {floor:.2f} ({better:.2f}), {outputs} a document"] = at, above, floor
     return judges

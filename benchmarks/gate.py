@@ -9,7 +9,6 @@ teach. Nothing is asked of a model. README.md explains each table.
 
 import argparse
 import os
-import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from scipy.special import ndtri
 
 from judges.catalog import find_subject
@@ -96,7 +96,7 @@ class World:
     ties: float = 0.3
     judges: str = "fine"
 
-    def people(self, rng: np.random.Generator, documents: int) -> tuple[np.ndarray, np.ndarray]:
+    def people(self, rng: Generator, documents: int) -> tuple[np.ndarray, np.ndarray]:
         """How good the outputs are, with variance 1, and people's ratings."""
         shape, of_systems = (documents, self.outputs), 0.1 * (self.level == "system")
         truth = 0.3**0.5 * rng.normal(size=(documents, 1))
@@ -104,9 +104,7 @@ class World:
         truth = truth + (0.7 - of_systems) ** 0.5 * rng.normal(size=shape)
         return truth, rated((truth + 0.5 * rng.normal(size=shape)) / 1.25**0.5, self.ties)
 
-    def scores(
-        self, rng: np.random.Generator, truth: np.ndarray, tuned: int, noise: float
-    ) -> np.ndarray:
+    def scores(self, rng: Generator, truth: np.ndarray, tuned: int, noise: float) -> np.ndarray:
         """Scores of the tuned judge (1) or the untuned one (0)."""
         *highest, lost = JUDGES[self.judges]
         documents = (len(truth), 1)
@@ -193,7 +191,7 @@ def row_of_gains(simulations: int, row: tuple[float, tuple[Level, int]]) -> str:
     return f"| {gain:.2f} | {level} | {outputs} | {' | '.join(cells)} |"
 
 
-def answered(rng: np.random.Generator, kind: str, own: np.ndarray, human: np.ndarray) -> np.ndarray:
+def answered(rng: Generator, kind: str, own: np.ndarray, human: np.ndarray) -> np.ndarray:
     """Answers 0 and 1 of shape (orders, outputs, questions) beside the judge's own ratings."""
     latent = rng.normal(size=(*own.shape, N_QUESTIONS))
     standard = (own - own.mean()) / own.std()
@@ -216,9 +214,7 @@ def judged(rating: str, ab: dict[str, float], ba: dict[str, float] | None = None
     return ItemJudgement(replace(preference, answers_ab=ab, answers_ba=ba))
 
 
-def with_questions(
-    rng: np.random.Generator, labels: str, kind: str, documents: int
-) -> ShipDecision:
+def with_questions(rng: Generator, labels: str, kind: str, documents: int) -> ShipDecision:
     """The gate's decision on a judge whose questions have answers of this kind."""
     goal, outputs, choices, scored, _ = LABELS[labels]
     pairs = choices == A_OR_B
@@ -280,23 +276,20 @@ def row_of_questions(simulations: int, row: tuple[str, int]) -> str:
     return f"| {labels} | {LABELS[labels][1]} | {documents} | {' | '.join(cells)} |"
 
 
-# Of each table the first columns, the further ones, and its rows.
-TABLES: tuple[tuple[str, list[str], Callable[..., str], list[Any]], ...] = (
+# Of each table the columns, what writes a row, and its rows.
+TABLES: tuple[tuple[list[str], Callable[..., str], list[Any]], ...] = (
     (
-        "equal judges, level | outputs | judges",
-        [f"{n} documents" for n in DOCUMENTS],
+        ["equal judges, level", "outputs", "judges", *(f"{n} documents" for n in DOCUMENTS)],
         row_of_equal_judges,
         [*product(LEVELS, [*JUDGES][1:])],
     ),
     (
-        "gain | level | outputs",
-        [f"{n} labelled" for n in LABELLED],
+        ["gain", "level", "outputs", *(f"{n} labelled" for n in LABELLED)],
         row_of_gains,
         [*product((0.05, 0.1), GAIN_LEVELS)],
     ),
     (
-        "questions: labels | outputs | documents",
-        [*ANSWERS],
+        ["questions: labels", "outputs", "documents", *ANSWERS],
         row_of_questions,
         [(labels, n) for labels, (*_, sizes) in LABELS.items() for n in sizes],
     ),
@@ -309,17 +302,13 @@ def main() -> None:
     parser.add_argument("--only", type=int, choices=range(1, 1 + len(TABLES)), help="one table")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     flags = parser.parse_args()
-    began = time.monotonic()
     with ProcessPoolExecutor(flags.processes) as pool:
         tables = TABLES[flags.only - 1 : flags.only] if flags.only else TABLES
-        for number, (first, further, write_row, rows) in enumerate(tables):
-            columns = [*first.split(" | "), *further]
-            print(
-                "\n" * (number > 0) + f"| {' | '.join(columns)} |\n" + "|---" * len(columns) + "|"
-            )
+        for number, (columns, write_row, rows) in enumerate(tables):
+            heads = f"| {' | '.join(columns)} |\n" + "|---" * len(columns) + "|"
+            print("\n" * (number > 0) + heads)
             for line in pool.map(partial(write_row, flags.simulations), rows):
                 print(line, flush=True)
-    print(f"{time.monotonic() - began:.0f} s")
 
 
 if __name__ == "__main__":

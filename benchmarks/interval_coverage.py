@@ -1,6 +1,4 @@
-"""How often 95 % intervals contain the truth.
-
-Run it as `python benchmarks/interval_coverage.py [--simulations 1000]`.
+"""How often 95 % intervals contain the truth: python benchmarks/interval_coverage.py.
 
 `--only systems` prints differences of systems, means of the given outputs, and how many pairs of
 SummEval's systems they tell apart; `--only intervals` all other intervals.
@@ -99,22 +97,19 @@ def pair_figures(cuts: Cuts, rng: np.random.Generator, n: int) -> Figures:
     a, b, _, human, document, _ = draw_rows(rng, cuts, n, 6)
     a, b, human = (side[::2] - side[1::2] for side in (a, b, human))
     document = document[::2]
-    gap = contrast_pair_accuracy(a, b, human, document)
-    return values_and_intervals(
-        {
-            "accuracy": preference_accuracy(scored_rows(a, human, document)),
-            "accuracy, a less b": gap,
-        }
-    )
+    estimates = {
+        "accuracy": preference_accuracy(scored_rows(a, human, document)),
+        "accuracy, a less b": contrast_pair_accuracy(a, b, human, document),
+    }
+    return values_and_intervals(estimates)
 
 
 def system_figures(documents: int, rng: np.random.Generator, n: int) -> Figures:
     """Figures of `n` systems."""
     a, b, _, human, document, system = draw_rows(rng, EVEN, documents, n, spread=0.4)
     gap = contrast_judges(a, b, human, document, system, level="system")
-    return values_and_intervals(
-        {"rho of a": system_level(a, human, system, document), "rho, a less b": gap}
-    )
+    estimates = {"rho of a": system_level(a, human, system, document), "rho, a less b": gap}
+    return values_and_intervals(estimates)
 
 
 def difference_figures(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Figures:
@@ -130,9 +125,10 @@ def difference_figures(cuts: Cuts, outputs: int, rng: np.random.Generator, n: in
     system, weight = np.tile(["a", "b"], document.size // 2), np.ones(document.size)
     some = np.where(np.isin(document, rng.choice(documents, n, replace=False)), human, np.nan)
     scale: dict[str, Any] = {"bounds": (1.0, 1.0 + len(cuts))}
-    (gap,) = system_differences(("b", "a"), some, scores, document, system, weight=weight, **scale)
-    all_known = system_differences(
-        ("b", "a"), human, scores, document, system, weight=weight, **scale
+    places = (scores, document, system)
+    gap, all_known = (
+        system_differences(("b", "a"), labels, *places, weight=weight, **scale)[0].estimate
+        for labels in (some, human)
     )
     mean, truth = estimate_mean(some, scores, document, **scale), human[~np.isnan(scores)].mean()
 
@@ -140,16 +136,13 @@ def difference_figures(cuts: Cuts, outputs: int, rng: np.random.Generator, n: in
         ends = estimate.given_interval
         return estimate.value - truth, ends and Interval(ends.low - truth, ends.high - truth)
 
-    return values_and_intervals(
-        {
-            "b less a, of outputs like these": gap.estimate,
-            "b less a, of the given ones": error_on_given(
-                gap.estimate, all_known[0].estimate.value
-            ),
-            "mean of the given ones": error_on_given(mean, truth),
-            "mean of outputs like these": (mean.value, mean.interval),
-        }
-    )
+    estimates = {
+        "b less a, of outputs like these": gap,
+        "b less a, of the given ones": error_on_given(gap, all_known.value),
+        "mean of the given ones": error_on_given(mean, truth),
+        "mean of outputs like these": mean,
+    }
+    return values_and_intervals(estimates)
 
 
 def print_separated_pairs(draws: int) -> None:

@@ -18,7 +18,7 @@ from statistics import mean
 from typing import Any
 
 from simulated_server import serving
-from summeval import MODELS, QUALITIES, RecordedServer, dealt, recorded_ratings
+from summeval import MODELS, QUALITIES, RecordedServer, add_deal_flags, dealt, recorded_ratings
 from tuning_runs import Line, collect, parser_of_runs, tune, with_error
 
 import judges
@@ -71,8 +71,7 @@ def run(
         settings = {"data": folder / "labels.jsonl", "lm": f"{prefix}/{model}", "price": price}
         summary = tune(folder, server.url, dimension=subject, seed=deal, **settings)
         line: dict[str, Any] = {"calls": server.n_requests.total(), "dollars": summary["cost_usd"]}
-        shipped = "tuned" if summary["shipped"] == "tuned" else "seed"
-        line["per_1000_rows"] = summary["cost_per_1000_rows"][f"{shipped}_judge"]
+        line["per_1000_rows"] = summary["cost_per_1000_rows"][f"{summary['shipped']}_judge"]
         judge = judges.load(str(folder / "run"))
         untuned = replace(judges.Judge.of(judge.subject, lm=judge.lm), plan=judge.plan)
         if rows["seen"].all():  # new systems are then those that tuning itself has held out
@@ -121,24 +120,14 @@ def gains(lines: Sequence[Line], place: str) -> list[float]:
 
 def main() -> None:
     parser = parser_of_runs((__doc__ or "").partition("\n")[0])
-    parser.add_argument("--models", nargs="*", default=list(MODELS), choices=MODELS)
-    parser.add_argument("--dimensions", nargs="*", default=list(QUALITIES), choices=QUALITIES)
-    parser.add_argument("--deals", nargs="*", type=int, default=list(range(10)))
+    add_deal_flags(parser, MODELS)
     parser.add_argument("--documents", type=int, default=25)
     parser.add_argument("--systems", type=int, default=12)
-    parser.add_argument("--pass-fail", action="store_true", help="labels of 4 or more are a pass")
     parser.add_argument("--shuffle", action="store_true", help="shuffle the labels that teach")
     parser.add_argument("--form", choices=FORMS, default="chat", help="how the model is asked")
     about = "levels over which a decision spreads a rating: .2 is sharp, 2 is flat"
     parser.add_argument("--spread", type=float, default=0.5, help=about)
-    flags = parser.parse_args()
-    names = ("pass_fail", "shuffle", "documents", "systems", "form", "spread")
-    same = {name: getattr(flags, name) for name in names}
-    cells = (
-        {"model": model, "dimension": dimension, "deal": deal, **same}
-        for model, dimension, deal in itertools.product(flags.models, flags.dimensions, flags.deals)
-    )
-    print_table(collect(run, cells, flags.out))
+    print_table(collect(run, parser.parse_args()))
 
 
 if __name__ == "__main__":

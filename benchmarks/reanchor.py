@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from dspy.experimental import Noul, ReAnchor, Score
 from simulated_server import serving
-from summeval import QUALITIES, RecordedServer, dealt, recorded_ratings
+from summeval import QUALITIES, RecordedServer, add_deal_flags, dealt, recorded_ratings
 from tuning_runs import Line, collect, parser_of_runs, with_error
 
 import judges
@@ -123,8 +123,7 @@ def run(model: str, dimension: str, deal: int, pass_fail: bool) -> Line:
 
     others = [name for name in QUALITIES if name != dimension]
     line: dict[str, Any] = {}
-    server = RecordedServer(ratings, dimension)
-    with serving(server):
+    with serving(RecordedServer(ratings, dimension)) as server:
         lm = RecordedLM(server)
         with dspy.context(lm=lm, disable_history=True):
             for method in METHODS:
@@ -172,17 +171,9 @@ def print_table(lines: Sequence[Line]) -> None:
 
 def main() -> None:
     parser = parser_of_runs((__doc__ or "").partition("\n")[0])
-    parser.add_argument("--models", nargs="*", default=list(MODELS), choices=MODELS)
-    parser.add_argument("--dimensions", nargs="*", default=list(QUALITIES), choices=QUALITIES)
-    parser.add_argument("--deals", nargs="*", type=int, default=list(range(10)))
-    parser.add_argument("--pass-fail", action="store_true", help="labels of 4 or more are a pass")
-    flags = parser.parse_args()
+    add_deal_flags(parser, MODELS)
     os.environ["DSPY_JUDGES_CACHE"] = "none"
-    cells = (
-        {"model": model, "dimension": dimension, "deal": deal, "pass_fail": flags.pass_fail}
-        for deal, model, dimension in itertools.product(flags.deals, flags.models, flags.dimensions)
-    )
-    print_table(collect(run, cells, flags.out))
+    print_table(collect(run, parser.parse_args()))
 
 
 if __name__ == "__main__":

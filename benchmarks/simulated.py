@@ -102,18 +102,15 @@ def by_true_gain(lines: Sequence[Line]) -> Iterator[str]:
         if here:
             shipped = sum(line["shipped"] for line in here)
             rho, untuned = (mean(line[name] for line in here) for name in ("rho", "untuned"))
-            yield (
-                f"true gain {low:+.2f} to {high:+.2f}: {shipped} of {len(here)} shipped; "
-                f"rho {rho:.3f} for {untuned:.3f} untuned"
-            )
+            gain = f"true gain {low:+.2f} to {high:+.2f}"
+            ships = f"{shipped} of {len(here)} shipped"
+            yield f"{gain}: {ships}; rho {rho:.3f} for {untuned:.3f} untuned"
     worlds = dict.fromkeys(line["world"] for line in lines)
     shares = [mean(line["shipped"] for line in lines if line["world"] == each) for each in worlds]
     if len(shares) > 1:
         half_width = t.ppf(0.975, len(shares) - 1) * stdev(shares) / len(shares) ** 0.5
-        yield (
-            f"shipped in all: {mean(shares):.3f} ± {half_width:.3f} (95 %, over {len(shares)} "
-            f"worlds), {len(lines)} runs"
-        )
+        runs = f"(95 %, over {len(shares)} worlds), {len(lines)} runs"
+        yield f"shipped in all: {mean(shares):.3f} ± {half_width:.3f} {runs}"
 
 
 def main() -> None:
@@ -124,16 +121,12 @@ def main() -> None:
     parser.add_argument("--systems", type=int, default=4, help="outputs of a document")
     parser.add_argument("--documents", type=int, default=100)
     worlds = list(TRAITS_BY_WORLD)
-    parser.add_argument("--worlds", nargs="*", default=worlds, choices=worlds)
-    parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
+    parser.add_argument("--worlds", dest="world", nargs="*", default=worlds, choices=worlds)
+    parser.add_argument("--seeds", dest="seed", nargs="*", type=int, default=[0, 1, 2])
     parser.add_argument("--dollars", nargs="*", type=float, default=[0.5, 2.0, 8.0])
-    parser.add_argument("--optimizers", nargs="*", default=list(OPTIMIZERS), choices=OPTIMIZERS)
-    flags = parser.parse_args()
-    names = ("objective", "shuffled", "documents", "systems")
-    same = {name: getattr(flags, name) for name in names}
-    grid = itertools.product(flags.worlds, flags.seeds, flags.dollars, flags.optimizers)
-    keys = ("world", "seed", "dollars", "optimizer")
-    lines = collect(run, (dict(zip(keys, cell, strict=True)) | same for cell in grid), flags.out)
+    names = OPTIMIZERS
+    parser.add_argument("--optimizers", dest="optimizer", nargs="*", default=names, choices=names)
+    lines = collect(run, parser.parse_args())
     print(*table(lines), *by_true_gain(lines), sep="\n")
 
 

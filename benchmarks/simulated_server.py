@@ -103,17 +103,14 @@ class ModelServer:
         tokens_in = sum(count_tokens(content) + TOKENS_PER_MESSAGE for content in contents)
         tokens_out = thoughts + sum(map(count_tokens, texts))
         self.book(body["model"], tokens_in, tokens_out)
+        message = {"role": "assistant", "refusal": None}
         return {
             "id": "chatcmpl-0",
             "object": "chat.completion",
             "created": 0,
             "model": body["model"],
             "choices": [
-                {
-                    "index": index,
-                    "message": {"role": "assistant", "content": text, "refusal": None},
-                    "finish_reason": "stop",
-                }
+                {"index": index, "message": message | {"content": text}, "finish_reason": "stop"}
                 for index, text in enumerate(texts)
             ],
             "usage": {

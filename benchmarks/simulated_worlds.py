@@ -36,17 +36,13 @@ QUALITIES = (
     ("tone", "formal", "register"),
     ("cite", "attribut", "who said"),
 )
-# fmt: off
-WORDS = [
-    "the", "a", "council", "river", "plan", "report", "market", "school", "after", "before",
-    "people", "said", "year", "city", "found", "water", "public", "house", "new", "cost",
-    "change", "early", "study", "team", "open", "road", "power", "local", "health", "group",
-    "work", "large", "week", "project", "second", "value", "court", "paper", "north",
-    "train", "south", "music", "light", "field", "storm", "price", "farm", "energy",
-    "season", "budget", "bridge", "museum", "office", "driver", "garden", "winter",
-    "island", "engine", "letter",
-]
-# fmt: on
+WORD_LIST = """
+the a council river plan report market school after before people said year city found water
+public house new cost change early study team open road power local health group work large week
+project second value court paper north train south music light field storm price farm energy
+season budget bridge museum office driver garden winter island engine letter
+"""
+WORDS = WORD_LIST.split()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 import json
 import random
+from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -51,6 +52,15 @@ def dealt(
     rows["taught"] = rows["group"].isin(rng.permutation(rows["group"].unique())[:documents])
     rows["seen"] = rows["system"].isin(rng.permutation(rows["system"].unique())[:systems])
     return rows, rng
+
+
+def add_deal_flags(parser: ArgumentParser, models: Sequence[str]) -> None:
+    """Add the flags that say which models judge what, on which labels."""
+    parser.add_argument("--models", dest="model", nargs="*", default=models, choices=models)
+    names = QUALITIES
+    parser.add_argument("--dimensions", dest="dimension", nargs="*", default=names, choices=names)
+    parser.add_argument("--deals", dest="deal", nargs="*", type=int, default=list(range(10)))
+    parser.add_argument("--pass-fail", action="store_true", help="labels of 4 or more are a pass")
 
 
 class RecordedServer(ModelServer):

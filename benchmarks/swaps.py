@@ -10,7 +10,6 @@ asked. README.md explains the judges and columns.
 
 import argparse
 import itertools
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import SimpleNamespace
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.random import Generator
 from summeval import MODELS, QUALITIES, SUMMEVAL, recorded_ratings
 
 from optimize.measuring.changed_swap import gain_contributions, interval_on_these_rows
@@ -32,17 +32,11 @@ LABELLED = (30, 100, 10_000)
 ALIKE = 0.7
 SIZE = 80_000  # documents of the sample that says what a loss of rho takes
 Sides = tuple[np.ndarray, np.ndarray, np.ndarray]
-World = Callable[[np.random.Generator, int, float], Sides]
+World = Callable[[Generator, int, float], Sides]
 
 
 def ratings(
-    rng: np.random.Generator,
-    documents: int,
-    extra: float,
-    *,
-    outputs: int,
-    share: float,
-    noise: float = 1,
+    rng: Generator, documents: int, extra: float, *, outputs: int, share: float, noise: float = 1
 ) -> Sides:
     """New and old scores and people's: the new judge's noise is larger by `extra`."""
     shape = (documents, outputs)
@@ -52,9 +46,7 @@ def ratings(
     return np.where(rng.random(shape) < share, new, old), old, human
 
 
-def lost(
-    rng: np.random.Generator, documents: int, extra: float, *, outputs: int, share: float
-) -> Sides:
+def lost(rng: Generator, documents: int, extra: float, *, outputs: int, share: float) -> Sides:
     """The same of judges with less noise; the new one scores a share of documents at random.
 
     On `share` of the outputs of the others it errs by itself, as much as the old one.
@@ -67,14 +59,14 @@ def lost(
     return np.where(gone, np.round(2 * rng.normal(size=human.shape)), new), old, human
 
 
-def draws(rng: np.random.Generator, shape: tuple[int, int], alike: float) -> np.ndarray:
+def draws(rng: Generator, shape: tuple[int, int], alike: float) -> np.ndarray:
     """Uniform numbers; two outputs of a document have one and the same with this probability."""
     shared = np.broadcast_to(rng.random((shape[0], 1)), shape)
     return np.where(rng.random(shape) < alike**0.5, shared, rng.random(shape))
 
 
 def choices(
-    rng: np.random.Generator,
+    rng: Generator,
     documents: int,
     loss: float,
     *,
@@ -236,13 +228,11 @@ def main() -> None:
     parser.add_argument("--changed", action="store_true", help="labels of changed outputs alone")
     parser.add_argument("--recorded", action="store_true", help="recorded judges of SummEval")
     flags = parser.parse_args()
-    began = time.monotonic()
     rows = changed_lines(flags.simulations) if flags.changed else lines(flags.simulations)
     if flags.recorded:
         rows = recorded_lines()
     for line in rows:
         print(line, flush=True)
-    print(f"{time.monotonic() - began:.0f} s")
 
 
 if __name__ == "__main__":

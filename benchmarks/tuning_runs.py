@@ -1,11 +1,12 @@
 """Runs of the benchmarks: commands in processes of their own, and a line for each run."""
 
+import itertools
 import json
 import os
 import subprocess
 import sys
-from argparse import ArgumentParser
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -23,10 +24,17 @@ def parser_of_runs(doc: str | None) -> ArgumentParser:
     return parser
 
 
-def collect(
-    run: Callable[..., Line], cells: Iterable[Mapping[str, Any]], path: Path | None
-) -> list[Line]:
-    """Each cell's keys with what `run` measures; runs that the file has are not repeated."""
+def collect(run: Callable[..., Line], flags: Namespace) -> list[Line]:
+    """What `run` measures of each combination of the flags' values, which are its arguments.
+
+    Runs that the file --out has are not repeated.
+    """
+    axes = {
+        name: values if isinstance(values, (list, tuple)) else [values]
+        for name, values in vars(flags).items()
+    }
+    (path,) = axes.pop("out")
+    cells = (dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
     texts = path.read_text().splitlines() if path and path.exists() else []
     kept: list[Line] = [json.loads(text) for text in texts]
     lines = []
