@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
+from judges.labels.cells import is_blank
 from judges.labels.columns import OUTPUT_ROLES, Columns
 from judges.labels.names import map_flag, name_words
 from judges.labels.rating_columns import similar_name
@@ -129,9 +130,10 @@ def _check_has_ratings(
     if columns.is_long:
         rated_names.update(str(columns.cell(row, "dimension")) for row in columns.table.rows)
     for dimension in sorted({*(columns.options.dimensions or ())}.difference(dimensions)):
-        names_text = joined_names(sorted(rated_names)) + _judge_scores_text(columns)
+        names_text = joined_names(sorted(rated_names)) + _unusable_text(columns)
         fault = f"no output has a rating on it{file_phrase}; there are ratings on {names_text}"
-        if similar_column := similar_name(dimension, columns.table.columns):
+        other_columns = columns.except_for([columns.exact_name(dimension)])
+        if similar_column := similar_name(dimension, other_columns):
             fault += f" (did you mean {similar_column}?)"
         advice = f"name your column with {map_flag(dimension, ['COLUMN'])}"
         problems.add("no-rating", fault, advice, field=dimension)
@@ -161,12 +163,16 @@ def no_labels_error(roles: Roles) -> UnreadableError:
     if len(two_word_flags) == 1:
         advice = f"say which word is good, as in {two_word_flags[0]} (or the other way round)"
     advice += "; for pairs: --map votes=COLUMN --map response_a=COLUMN --map response_b=COLUMN"
-    names_text = joined_names(columns.table.columns) + _judge_scores_text(columns)
+    names_text = joined_names(columns.table.columns) + _unusable_text(columns)
     fault = f"no column of labels was recognised; the columns are {names_text}"
     return UnreadableError("no-rating", fault, advice)
 
 
-def _judge_scores_text(columns: Columns) -> str:
-    """Return a remark that names the columns with a judge's scores; "" if there are none."""
-    score_names = joined_names(sorted(columns.judge_scores))
-    return f" (a judge's scores, not labels: {score_names})" if columns.judge_scores else ""
+def _unusable_text(columns: Columns) -> str:
+    """Return remarks that name the columns of a judge's scores, and the columns without values."""
+    names = columns.table.columns
+    empty_columns = [name for name in names if all(map(is_blank, columns.column(name).cells))]
+    text = f" (empty: {joined_names(empty_columns)})" if empty_columns else ""
+    if columns.judge_scores:
+        text += f" (a judge's scores, not labels: {joined_names(sorted(columns.judge_scores))})"
+    return text

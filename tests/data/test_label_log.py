@@ -231,6 +231,14 @@ def test_a_file_without_labels_is_told_how_to_get_some():
     assert "or give labels: dspy-judges label FILE --dimension NAME" in result.out
 
 
+@pytest.mark.parametrize("flags", [(), ("--map", "label=Verdict"), ("--dimension", "Verdict")])
+def test_a_column_of_labels_that_nobody_has_filled_in_is_called_empty(flags):
+    rows = [{"question": f"What is {n}?", "answer": f"{n}.", "Verdict": ""} for n in range(9)]
+    result = run(check, write_jsonl("sheet.jsonl", rows), *flags)
+    assert (result.code, "(empty: Verdict)" in result.out) == (1, True), result.out
+    assert "did you mean" not in result.out
+
+
 def test_the_unlabelled_starter_set_does_not_name_the_systems():
     items, starter = read_items("starter_unlabelled"), data.starter()
     assert (len(items.items), len(items.documents)) == (30, 10)
