@@ -232,7 +232,7 @@ def _ask_judge(
                 if judgement.failure is None:
                     answer_by_id[str(row["id"])] = _page_answer(judgement, subject)
         except BudgetSpentError as error:
-            print_note(f"note: {error}: judged {len(answer_by_id):,} of {len(label_rows):,} rows")
+            print_note(f"note: {error}. Judged {len(answer_by_id):,} of {len(label_rows):,} rows")
     return answer_by_id
 
 

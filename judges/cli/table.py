@@ -273,7 +273,7 @@ def _explain_early_end(run: TableRun, session: Session, progress: Progress) -> I
             raise  # there is nothing to continue, for example if the key is wrong
         reason = getattr(error, "strerror", None) or str(error) or "interrupted"
         path = partial_path(run.flags.out)
-        message = f"{reason}: {progress.n_done:,} of {run.n_rows:,} rows are in {path}"
+        message = f"{reason}. {progress.n_done:,} of {run.n_rows:,} rows are in {path}"
         # The messages of some errors, such as a spent budget, already say how to go on.
         if can_resume and "same command" not in reason:
             message += "; run the same command again to continue"

@@ -171,7 +171,7 @@ class Budget:
         if calls_set_aside or self._cost_set_aside:
             advice = "; the rest is reserved for later steps of the run"
         elif self.store is None:
-            advice = "; run the same command again: each start has the whole limit again"
+            advice = "; each start has the whole limit"
         else:
             advice = "; run the same command again with a larger budget to continue"
         if self.max_calls is not None and total.calls >= self.max_calls - calls_set_aside:

@@ -57,7 +57,7 @@ def test_a_request_over_budget_waits_and_then_ends_the_run():
     total = account.total
     assert (total.calls, total.answered_cost, total.cost_unconfirmed) == (4, 170, 150)
     spent = r"\$320\.0000 of .* \$390 is spent \(at most \$150\.0000 of it for unanswered"
-    limit = rf"{spent} requests\) and the next .* \$150\.0000; run the same command again: each"
+    limit = rf"{spent} requests\) and the next .* \$150\.0000; each start has"
     with pytest.raises(BudgetSpentError, match=limit):
         account.book(b"", PROMPT, SHORT)
     account.budget.max_cost = 690.0

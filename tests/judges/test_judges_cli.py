@@ -173,6 +173,13 @@ def test_the_id_may_be_in_an_object():
     assert [row["id"] for row in read_jsonl("o.jsonl")] == ["x", "y"]
 
 
+def test_a_run_without_a_store_says_what_is_written_and_that_it_cannot_go_on():
+    write_jsonl("in.jsonl", [{"summary": f"It rained {n} times."} for n in range(4)])
+    ask = ["score", "fluency", "--data", "in.jsonl", "--max-calls", "2", "--out", "o.jsonl"]
+    message = "the budget of 2 calls is spent; each start has the whole limit. 2 of 4 rows are in"
+    assert run(main, *ask).err.endswith(f"dspy-judges score: {message} o.jsonl.partial")
+
+
 def test_a_dry_run_estimates_and_sends_nothing(openai_server):
     ask = ["score", "relevance", "--data", "in.jsonl", "--dry-run", "--lm", "openai/gpt-4.1-mini"]
     summary = json_of(main, *ask)

@@ -87,7 +87,7 @@ def test_a_signal_ends_a_run_and_keeps_its_replies(openai_server, name, code):
     status, err = end_of(running)
     assert status == code
     (line,) = err.splitlines()
-    assert line.startswith("dspy-judges score: interrupted: ")
+    assert line.startswith("dspy-judges score: interrupted. ")
     assert line.endswith("rows are in out.jsonl.partial; run the same command again to continue")
     assert left() == {"out.jsonl.partial", STORE.name}
     # All that were under way came, and none is asked again.
@@ -105,7 +105,7 @@ def test_a_run_ended_by_faults_goes_on_by_the_same_command(openai_server, capsys
     assert main(asking()) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("dspy-judges score: the endpoint does not answer (503 from ")
-    assert "; run the same command again once it answers: " in line
+    assert "; run the same command again once it answers. " in line
     assert line.endswith(" of 60 rows are in out.jsonl.partial")
     openai_server.fault = some_faults(0.2, ("429", "500", "drop", "malformed", "empty", "garbage"))
     assert main(asking()) == 0
@@ -156,7 +156,7 @@ def test_only_the_same_command_continues_a_run(openai_server, capsys):
     assert len(openai_server.log) == N_ROWS
     assert main(ask) == 1
     err = capsys.readouterr().err
-    assert "to continue: 4 of 60 rows are in out.jsonl.partial\n" in err
+    assert "to continue. 4 of 60 rows are in out.jsonl.partial\n" in err
     assert f"{STORE} is from other judges, rows or settings: use the same judges" in err
     assert f"continues with {STORE}" in err
     assert "out.jsonl exists already" in err
