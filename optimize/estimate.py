@@ -99,10 +99,11 @@ class EstimateResult:
 
 def estimate(flags: Namespace) -> CommandOutcome:
     """Estimate the mean label, over all outputs and by system, from the files that flags name."""
-    task = read_task_on_all_outputs(LabelSource.from_flags(flags), flags.dimension)
+    source = LabelSource.from_flags(flags)
+    task = read_task_on_all_outputs(source, flags.dimension)
     scored_items = _read_scores(flags, task)
     items, labels = scored_items.items, scored_items.labels
-    scale = find_label_scale(scored_items, scale=flags.scale, dimension_spec=flags.dimension)
+    scale = find_label_scale(scored_items, scale=source.scale, dimension_spec=flags.dimension)
     has_rates = are_fractions(scored_items.scores) and labels_are_verdicts(scored_items)
     is_rate = scale == (0, 1) and has_rates
 

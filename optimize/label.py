@@ -90,6 +90,7 @@ def command(arguments: Sequence[str]) -> int:
 def label(flags: Namespace) -> CommandOutcome:
     """Serve the label page until Ctrl-C; return the command that tunes on its labels."""
     label_source = LabelSource.of(flags.file, map=flags.map, scale=flags.scale)
+    flags.scale = label_source.scale  # a mapping file may name it
     are_pairs = flags.pairwise is not None
     items_to_label = read_items(flags.file, map=label_source.options.mapping, pairwise=are_pairs)
     if isinstance(items_to_label, LabelledPairs):
@@ -203,7 +204,7 @@ def _load_judge(flags: Namespace, subject: Subject) -> AnyJudge | None:
     """Return the judge of --judge; raises SettingsError if people may give other answers."""
     if flags.judge is None:
         return None
-    ((_, judge),) = load_judges(flags, [("", flags.judge)], flags.lm or "")
+    ((_, judge),) = load_judges(flags, [("", flags.judge)], flags.lm or "", flags.scale)
     if judge.kind != subject.kind or judge.subject.scale != subject.scale:
         answers_text = ", ".join(map(str, answer_numbers(subject)))
         raise SettingsError(

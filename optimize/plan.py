@@ -129,32 +129,25 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     """Plan how many documents to label next, and write a file with these documents."""
     if not 0 < flags.target_width < math.inf:
         raise SettingsError(f"--target-width {flags.target_width:g}: a number above 0 is wanted")
-    floors, task = read_floors(flags), _read_labels_so_far(flags)
+    label_source = LabelSource.of(
+        flags.file, map=flags.map, values=flags.values, annotations=flags.labels, scale=flags.scale
+    )
+    flags.scale = label_source.scale  # a mapping file may name it
+    floors, task = read_floors(flags), _read_labels_so_far(flags, label_source)
     scored_items, labels = _read_scores(flags, task), task.labels
     assert isinstance(labels, LabelledSet)
     labelled_items = _of_mask(scored_items, label_mask(scored_items))
     documents, labelled_documents = scored_items.items.documents, labelled_items.items.documents
     n_scored = len(_of_mask(labelled_items, ~np.isnan(labelled_items.scores)).items.documents)
     figures, label_needs = dict[str, PlannedFigure](), list[LabelsNeeded]()
-    n_to_label: float = FIRST_ROUND_DOCUMENTS - n_scored
     if n_scored >= MIN_LABELLED_DOCUMENTS:
         scale = find_label_scale(scored_items, scale=flags.scale, dimension_spec=flags.dimension)
         if floors:
             label_needs = [_labels_for_floors(labelled_items, scale, floors)]
-            n_labels = next(iter(label_needs[0].n_labels.values())) or math.inf
-            n_missing = max(0, n_labels - len(labelled_items.items))
-            n_to_label = n_missing * len(documents) / len(scored_items.items)
         else:
             figures = plan_figures(scored_items, scale, flags.target_width)
-            n_more = [planned.n_more_documents for planned in figures.values()]
-            n_to_label = max(filter(None, n_more), default=math.inf if None in n_more else 0)
     elif floors:
         label_needs = [labels_needed_for_floors(floors, share) for share in ASSUMED_FAIL_SHARES]
-    # The order is random, so that the first documents alone are a random sample, too.
-    unlabelled_documents = np.setdiff1d(documents, labelled_documents)
-    rng = random_generator(flags.seed, "plan", unlabelled_documents.size)
-    n_drawn = math.ceil(min(n_to_label, unlabelled_documents.size))
-    drawn_documents = rng.permutation(unlabelled_documents)[:n_drawn].tolist()
     result = PlanResult(
         data={"name": labels.name, "sha256": labels.sha256},
         dimension=task.dimension,
@@ -165,11 +158,30 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
         target_width=flags.target_width,
         figures=figures,
         label_needs=label_needs or None,
-        n_documents_to_label=n_drawn,
     )
-    if drawn_documents:
+    # The order is random, so that the first documents alone are a random sample, too.
+    unlabelled_documents = np.setdiff1d(documents, labelled_documents)
+    rng = random_generator(flags.seed, "plan", unlabelled_documents.size)
+    n_to_label = _n_documents_to_label(result, n_scored)
+    if drawn_documents := rng.permutation(unlabelled_documents)[:n_to_label].tolist():
         result = _with_next_step(flags, labels, drawn_documents, result)
     return CommandOutcome(to_json(result), plan_lines(result))
+
+
+def _n_documents_to_label(result: PlanResult, n_scored: int) -> int:
+    """Return how many documents to label next, if `n_scored` labelled documents have scores."""
+    n_left = result.n_documents - result.n_labelled
+    if n_scored < MIN_LABELLED_DOCUMENTS:
+        return min(FIRST_ROUND_DOCUMENTS - n_scored, n_left)
+    if result.label_needs:
+        n_labels = next(iter(result.label_needs[0].n_labels.values()))
+        if n_labels is None:
+            return n_left
+        n_missing = max(0, n_labels - result.n_labelled_outputs)
+        return min(math.ceil(n_missing * result.n_documents / result.n_all_outputs), n_left)
+    numbers = [planned.n_more_documents for planned in result.figures.values()]
+    # If all documents are too few for every figure that needs more, all are labelled.
+    return max(filter(None, numbers), default=n_left if None in numbers else 0)
 
 
 def _of_mask(scored_items: ScoredItems, mask: Mask) -> ScoredItems:
@@ -204,11 +216,8 @@ def _labels_for_floors(
     return labels_needed_for_floors(floors, float(1 - labelled_items.human[is_decided].mean()))
 
 
-def _read_labels_so_far(flags: argparse.Namespace) -> Task:
+def _read_labels_so_far(flags: argparse.Namespace, label_source: LabelSource) -> Task:
     """Return a task on all outputs with the labels so far; its dimension is "" if unknown."""
-    label_source = LabelSource.of(
-        flags.file, map=flags.map, values=flags.values, annotations=flags.labels, scale=flags.scale
-    )
     if not flags.labels:
         options = replace(label_source.options, reads_labels=False)
         outputs = read_labelled_items(flags.file, options, item_kind="outputs")
@@ -280,6 +289,7 @@ def _with_next_step(
     earlier_file = flags.labels or flags.file
     return replace(
         result,
+        n_documents_to_label=len(documents),
         file_to_label=str(path),
         n_outputs_to_label=_write_documents(path, labels, documents),
         next_command=command_text("label", str(path), **label_flags),

@@ -83,11 +83,12 @@ def read_task(
     `judge_arguments` are pairs of a name (or "") and JUDGE[@MODEL]; a judge without @MODEL gets the
     model `lm`, if any. With `verify --changed`, labels are not read.
     """
-    judges = load_judges(flags, judge_arguments, lm)
+    label_source = LabelSource.from_flags(flags)
+    judges = load_judges(flags, judge_arguments, lm, label_source.scale)
     set_only_dimension(flags)
     dimension, subject, is_pairwise = _find_subject(flags, judges)
     if flags.changed is None:
-        known_subject, label_source = subject if judges else None, LabelSource.from_flags(flags)
+        known_subject = subject if judges else None
         labels = load_labels(label_source, dimension, known_subject, is_pairwise=is_pairwise)
         task = Task.from_labels(labels, dimension, flags.level)
     elif is_pairwise or isinstance(subject, Comparison):
@@ -96,7 +97,7 @@ def read_task(
         task = _unlabelled_task(flags, dimension, judges)
     print_notes(task.labels.notes)
     entries = [JudgeEntry(name=name, judge=one, items=task.items(one)) for name, one in judges]
-    return task, [*entries, *_read_recordings(flags, subject, task)]
+    return task, [*entries, *_read_recordings(flags, subject, task, label_source.scale)]
 
 
 def read_task_on_all_outputs(label_source: LabelSource, dimension_spec: str | None) -> Task:
@@ -192,11 +193,13 @@ def _unlabelled_task(flags: Namespace, dimension: str, judges: list[NamedJudge])
     return replace(task, labels=replace(labelled_set, outputs=new_outputs))
 
 
-def _read_recordings(flags: Namespace, subject: Subject | None, task: Task) -> Iterator[JudgeEntry]:
+def _read_recordings(
+    flags: Namespace, subject: Subject | None, task: Task, scale_text: str | None
+) -> Iterator[JudgeEntry]:
     value_by_word = parse_values(flags.values)
     if flags.scores and any(map(looks_like_number, value_by_word)):
         print_note("note: numbers in --values apply to labels; scores that are numbers are kept")
-    scale = () if task.is_pairwise else recorded_scale(flags.scale, subject)
+    scale = () if task.is_pairwise else recorded_scale(scale_text, subject)
     label_words = verdict_words(task.labels, task.dimension)
     if label_words and (subject is None or subject.scale == (0, 1)):
         pass_word, fail_word = label_words
@@ -236,9 +239,12 @@ def _print_notes(recording: Recording) -> None:
 
 
 def load_judges(
-    flags: Namespace, judge_arguments: Iterable[tuple[str, str]], lm: str
+    flags: Namespace,
+    judge_arguments: Iterable[tuple[str, str]],
+    lm: str,
+    scale_text: str | None,
 ) -> list[NamedJudge]:
-    """Load the judges, and set them to the scale and the model that flags name."""
+    """Load the judges, and set them to the labels' scale and to the model that flags name."""
     judges, providers = list[NamedJudge](), set[str]()
     for name, argument in judge_arguments:
         # The first @ separates judge and model, since the name of a model may contain an @, too.
@@ -247,7 +253,7 @@ def load_judges(
             judge_path, model = argument, lm
         if model:
             check_model_name(model)
-        judge = on_label_scale(load(judge_path), flags.scale).with_model(model or None)
+        judge = on_label_scale(load(judge_path), scale_text).with_model(model or None)
         note_constructed_labels(judge)
         if not is_embedded(judge.lm):
             judge = judge.with_model(api_base=flags.api_base)

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dspy_judges.errors import SettingsError, option_name
-from judges.cli.flags import Parser, read_map_flags
+from judges.cli.flags import Parser
 from judges.client import url_has_secret
 from judges.dimension import MAX_RATINGS, Dimension, Subject
-from judges.labels.options import ANY_SCALE, read_options, read_scale, read_values
+from judges.labels.options import ANY_SCALE, read_scale, read_values
 from judges.labels.types import Vote
 from judges.labels.values import USUAL_SCALES, Scale
 from judges.terminal import DONE_EXIT_CODE, print_error, print_output, run_command, wrap_lines
@@ -122,8 +122,6 @@ def run_and_print(
     """Run a command, print its outcome (with --json as JSON), and return the exit code."""
 
     def print_outcome(flags: Namespace) -> int:
-        if getattr(flags, "scale", None) is None:  # the file of --map may have a scale
-            flags.scale = read_options(read_map_flags(flags.map)).scale
         outcome = compute_outcome(flags)
         if getattr(flags, "json", False):
             # This import is slow, and --help does not need it.

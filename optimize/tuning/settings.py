@@ -9,14 +9,13 @@ import msgspec
 from msgspec import Meta, ValidationError
 
 from dspy_judges.errors import SettingsError, option_name
-from judges.cli.flags import read_map_flags, read_number, read_plan
+from judges.cli.flags import read_number, read_plan
 from judges.client import KEY_IN_NAME_PROBLEM, Price, Redactor, find_price, price_of, read_price
 from judges.labels.names import judge_name
-from judges.labels.options import read_options
 from judges.labels.values import WordValues
 from judges.prompt import Reasoning
 from judges.protocol import EMBEDDED, is_decision_model, is_embedded
-from optimize.inputs.flags import parse_scale, parse_values, refuse_key_in_address
+from optimize.inputs.flags import parse_scale, refuse_key_in_address
 from optimize.inputs.labelled import LabelSource, only_dimension
 from optimize.search.optimizer import find_optimizer
 from optimize.search.problem import DEFAULT_RISK
@@ -187,13 +186,11 @@ def _split_map(value_by_setting: Mapping[str, object]) -> dict[str, object]:
     if isinstance(mapping, str | os.PathLike):
         mapping = [os.fspath(mapping)]
     if isinstance(mapping, list):  # the arguments of --map
-        mapping = read_map_flags([str(argument) for argument in mapping])
-    assert isinstance(mapping, Mapping | None)
-    value_by_word = parse_values(value_by_setting.get("values", {}))
-    options = read_options(mapping, value_by_word)
-    scale_setting = {} if options.scale is None else {"scale": options.scale}
-    columns_and_words = {"map": options.mapping, "values": options.values}
-    return {**scale_setting, **value_by_setting, **columns_and_words}
+        mapping = [*map(str, mapping)]
+    assert isinstance(mapping, list | Mapping | None)
+    source = LabelSource.of(None, map=mapping, values=value_by_setting.get("values", {}))
+    columns_and_words = {"map": source.options.mapping, "values": source.options.values}
+    return {"scale": source.scale, **value_by_setting, **columns_and_words}
 
 
 def _plain_value(setting: str, value: object) -> object:
