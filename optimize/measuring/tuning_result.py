@@ -54,6 +54,7 @@ class RunSpending:
 class TuningResult:
     """A finished tuning run. Calls, tokens and dollars are summed over all starts of the run.
 
+    `n_passes` counts the passes among all labels, of which test has a share; JSON leaves it out.
     `unseen` has both judges' figures on systems that tuning did not see. `limit_reached` says that
     a limit on calls or cost ended the search, so that a larger limit may find a better judge.
     `lm_calls` does not count the calls that the reply cache answered. `request_changes` names the
@@ -67,6 +68,7 @@ class TuningResult:
     level: Level
     objective: str
     data_counts: DataCounts = field(metadata={"json": "data"})
+    n_passes: int
     test: SplitResult | None = None
     unseen: SplitResult | None = None
     shipped: JudgeName
@@ -110,7 +112,7 @@ class TuningResult:
         def by_split(figures_of: Callable[[SplitResult], object]) -> JsonObject:
             return {name: to_json(figures_of(split)) for name, split in self.splits.items()}
 
-        record = fields_json(self, "test", "unseen")
+        record = fields_json(self, "test", "unseen", "n_passes")
         record["shipped"] = {"untuned": "seed", "tuned": "tuned"}[self.shipped]  # JSON's names
         no_rhos, no_gain = {"test": None, "test_unseen_systems": None}, {"test": None}
         record["seed_judge"] = no_rhos | by_split(lambda split: split.untuned.rho)

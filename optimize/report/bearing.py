@@ -15,7 +15,13 @@ from optimize.search.power import PLANNED_GAIN, power_text
 from optimize.search.problem import Goal
 from optimize.statistics.floor import labels_needed_for_floors
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL
-from optimize.statistics.verdict_rates import MIN_DOCUMENTS_FOR_RATES, MIN_OUTPUTS_FOR_RATES
+from optimize.statistics.rows import scored_rows
+from optimize.statistics.verdict_rates import (
+    MIN_DOCUMENTS_FOR_RATES,
+    MIN_OUTPUTS_FOR_RATES,
+    VerdictAgreement,
+    verdict_agreement,
+)
 
 # People's words for pass and for fail; None if labels are ratings.
 VerdictWords = tuple[str, str] | None
@@ -106,33 +112,42 @@ def _labels_to_add(
 ) -> Iterator[str]:
     """Yield what to label for each figure that has no interval on the test split."""
     n_documents = len(all_items.documents)
+    if words:
+        agreement = verdict_agreement(scored_rows(test.human, test.human, test.document_ids))
+        n_passes = int((all_items.human == 1).sum())
+        yield from labels_for_rates(agreement, len(test), n_passes, len(all_items), words)
+        return
     for figure, n_missing in n_missing_by_figure.items():
-        if not n_missing:
-            continue
-        if words:
-            label = int(figure == "TPR")
-            amount = _more_labels_text(all_items, test, n_missing, label, words[1 - label])
-        else:
+        if n_missing:
             # The test split gets a fixed share of all documents; some may have equal labels.
             n_with_contrast = max(1, MIN_DOCUMENTS_FOR_INTERVAL - n_missing)
             n_more = max(n_missing, math.ceil(n_missing * n_documents / n_with_contrast))
             amount = f"{n_more:,} more documents"
             if len(all_items) > n_documents:
                 amount += " (not more outputs of the same)"
-        yield f"{amount} for an interval of {figure} on test"
+            yield f"{amount} for an interval of {figure} on test"
 
 
-def _more_labels_text(all_items: Items, test: Items, n_missing: int, label: int, word: str) -> str:
-    """Return how many passes (1) or fails (0) to add for `n_missing` more of them in test."""
+def labels_for_rates(
+    agreement: VerdictAgreement, n_test: int, n_passes: int, n_outputs: int, words: tuple[str, str]
+) -> Iterator[str]:
+    """Yield what to add to all labels for each rate that has no interval on the test split.
+
+    `agreement` has the rates on test, which has `n_test` of all `n_outputs`. `n_passes` of all
+    outputs are labelled as passes.
+    """
     from scipy.special import nbdtrik
 
-    rows = np.flatnonzero(test.human == label)
-    n_missing_documents = MIN_DOCUMENTS_FOR_RATES - len(test.of_rows(rows).documents)
-    if rows.size >= MIN_OUTPUTS_FOR_RATES and n_missing_documents > 0:
-        n_more = math.ceil(n_missing_documents * len(all_items.documents) / len(test.documents))
-        return f"{n_more:,} more documents with {word} outputs"
     # With so many passes (or fails) outside test, nine of ten random test splits have enough.
-    n_outside_test = float(nbdtrik(0.9, MIN_OUTPUTS_FOR_RATES, len(test) / len(all_items)))
-    n_labelled = int((all_items.human == label).sum())
-    n_more = math.ceil(MIN_OUTPUTS_FOR_RATES + n_outside_test) - n_labelled
-    return f"{max(n_missing, n_more):,} more {word} outputs"
+    n_outside_test = float(nbdtrik(0.9, MIN_OUTPUTS_FOR_RATES, n_test / n_outputs))
+    rates, n_labelled = (agreement.tpr, agreement.tnr), (n_passes, n_outputs - n_passes)
+    for figure, rate, n, word in zip(("TPR", "TNR"), rates, n_labelled, words, strict=True):
+        n_missing_documents = MIN_DOCUMENTS_FOR_RATES - (rate.n_documents or 0)
+        n_missing = max(MIN_OUTPUTS_FOR_RATES - rate.n, n_missing_documents)
+        n_more = max(n_missing, math.ceil(MIN_OUTPUTS_FOR_RATES + n_outside_test) - n)
+        amount = f"{n_more:,} more {word} outputs"
+        if rate.n >= MIN_OUTPUTS_FOR_RATES:
+            n_more_documents = math.ceil(n_missing_documents * n_outputs / n_test)
+            amount = f"{n_more_documents:,} more documents with {word} outputs"
+        if n_missing > 0:
+            yield f"{amount} for an interval of {figure} on test"

@@ -352,7 +352,7 @@ def floors_advice(scorecard: Scorecard, command: str = "") -> str:
     return f"Give the floors that it must stay above: {flags_text}. {ci_advice}"
 
 
-def labels_advice(scorecard: Scorecard, where_text: str) -> str:
+def labels_advice(scorecard: Scorecard) -> str:
     """Return which labels to add so that the interval gets narrow; "" if it is narrow."""
     n_documents = scorecard.pairwise_accuracy.n_documents
     if scorecard.verdict_figures:
@@ -360,7 +360,7 @@ def labels_advice(scorecard: Scorecard, where_text: str) -> str:
         n_documents = judge.n_documents
         sentences = [
             f"Label {count_text(n_missing, f'more {label}')} for an interval: it needs "
-            f"{MIN_OUTPUTS_FOR_RATES} {where_text}, from {MIN_DOCUMENTS_FOR_RATES} documents."
+            f"{MIN_OUTPUTS_FOR_RATES}, from {MIN_DOCUMENTS_FOR_RATES} documents."
             for label, n_missing in judge.n_missing_labels.items()
             if n_missing
         ]

@@ -191,7 +191,7 @@ def _exceeds(value: float, reference: float, difference_interval: Interval | Non
 def verification_step(result: Verification, obstacle: card.Obstacle | None) -> str:
     if obstacle and obstacle.remedy:
         return obstacle.remedy
-    outcome, labels_step = floor_outcome(result), card.labels_advice(result.scorecard, "here")
+    outcome, labels_step = floor_outcome(result), card.labels_advice(result.scorecard)
     if outcome == "falls short":
         return "Look at the judge's misses and failures; change its prompt or model, or tune it."
     if obstacle:

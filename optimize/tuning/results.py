@@ -63,6 +63,7 @@ def summarize_run(
         level=prepared_run.level,
         objective=prepared_run.objective,
         data_counts=DataCounts.from_items(prepared_run.labelled_items, prepared_run.all_items),
+        n_passes=int((prepared_run.all_items.human == 1).sum()),
         test=split_results.test,
         unseen=split_results.unseen,
         shipped=search_result.shipped,

@@ -175,7 +175,7 @@ def run_result(**changes: Any) -> TuningResult:
     settings = {"dimension": "relevance", "lm": "openai/some-model", "optimizer": "rank", "seed": 0}
     settings |= {"level": "summary", "objective": "spearman", "risk": 0.1, "ship": "better"}
     settings |= {"lm_calls": 1200, "proposer_calls": 1, "cached_calls": 0, "seconds": 12.3}
-    settings |= {"data_counts": DATA, "test": on_split(), "shipped": "tuned"}
+    settings |= {"data_counts": DATA, "n_passes": 200, "test": on_split(), "shipped": "tuned"}
     settings["why"] = "Shipped: the tuned judge. It beats the untuned judge."
     settings["spending"] = RunSpending(tokens={}, cost_usd=0.0375, spending=())
     settings["cost_per_1000_rows"] = ByJudge(untuned=0.2, tuned=0.5)
