@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from judges.winrate import WinRate
 
 SCORE_DECIMALS = 3
-PREFERENCE_KEYS = ("preferred", "order_ab", "order_ba", "comparison", "failure")
+PREFERENCE_KEYS = ("preferred", "margin", "order_ab", "order_ba", "comparison", "failure")
 
 
 class _JudgeResults:
@@ -174,6 +174,8 @@ class JudgePreferences(_JudgeResults):
         output_a, output_b = (str(text or "").strip() for text in (text_a, text_b))
         self.output_lengths.append((len(output_a), len(output_b)))
         cell_values: Record = {key: getattr(judgement, key) for key in PREFERENCE_KEYS}
+        if judgement.failure is not None:
+            cell_values["margin"] = None  # in place of NaN
         cell_values |= self._count_judgement(judgement, texts)
         if self.key_by_column:
             return self._flat_cells(cell_values, judgement)

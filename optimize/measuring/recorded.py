@@ -37,8 +37,8 @@ SCORE_BY_WORD = {
     word: NUMBER_BY_YES_NO_WORD[word] for word in ("yes", "true", "pass", "no", "false", "fail")
 }
 # If no column has the judge's name, the score is in the first of these columns that the file has.
-# The command `winrate` writes `verdict`.
-_USUAL_SCORE_COLUMNS = ("score", "verdict", "verdict_preferred", "preferred")
+# The command `winrate` writes an object `verdict`, or columns such as `verdict_margin`.
+_USUAL_SCORE_COLUMNS = ("verdict_margin", "verdict_preferred", "score", "verdict", "preferred")
 
 
 class RecordingError(JudgesError, ValueError):
@@ -127,8 +127,9 @@ def read_own_scores(
             columns_text = joined_names(list(row))
             raise RecordingError(f"{location}: {column!r} is not among {columns_text}; {SAME_NAME}")
         cell = record[column]
+        is_margin = column == "verdict_margin" or isinstance(cell, dict)
         if isinstance(cell, dict):
-            cell = cell.get("preferred", cell)
+            cell = cell.get("margin", cell.get("preferred", cell))
         if (score := score_of_cell(cell, number_by_word)) is None:
             raise RecordingError(
                 f'{location}: expected {{"id", "dimension", "score"}}, with a number as '
@@ -138,10 +139,10 @@ def read_own_scores(
         if item_id in judgement_by_id:
             raise RecordingError(f"{location}: {item_id!r:.60} has two scores")
         judgement_by_id[item_id] = judgement_of_score(score, is_pairwise)
-        if looks_like_number(cell) and not math.isnan(score):
+        if not is_margin and looks_like_number(cell) and not math.isnan(score):
             numeric_scores.add(score)
         # The commands `score` and `winrate` mark the rows that the judge was tuned on.
-        prefix = column.removesuffix("_preferred")
+        prefix = column.removesuffix("_preferred").removesuffix("_margin")
         mark_columns = TUNED_ON_KEY, f"{column}.{TUNED_ON_KEY}", f"{prefix}_{TUNED_ON_KEY}"
         if str(first_value(record, mark_columns)).casefold() == "true":
             tuned_ids.add(item_id)

@@ -343,8 +343,8 @@ def floors_advice(scorecard: Scorecard, command: str = "") -> str:
     if command:
         flags_text = f"`{command} {flags_text}`"
     ci_advice = (
-        "Labels are too few, or the judge is too weak, for a floor in CI with a safe margin: "
-        "compare it with another judge (`--against`)."
+        "Labels are too few for a floor in CI with a safe margin: label more documents, or compare "
+        "the judge with another one (`--against`)."
     )
     if floors := suggested_floors(figures.judge if figures else scorecard.rho):
         suggested_flags = " ".join(f"--min-{name} {floor:.2f}" for name, floor in floors.items())

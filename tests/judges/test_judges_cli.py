@@ -151,7 +151,7 @@ def test_winrate_writes_verdicts_and_a_win_rate(pairs):
     assert (rates["win_rate_a"], rates["n"], rates["n_ties"], rates["n_failed"]) == (1, 6, 0, 0)
     assert (rates["flip_rate"], rates["position_bias"]) == (0, 0)
     verdict = {"preferred": "A", "order_ab": "A", "order_ba": "A", "failure": None}
-    verdict["comparison"] = "Good it is."
+    verdict |= {"margin": 1, "comparison": "Good it is."}
     assert [row["verdict"] for row in read_jsonl("v.jsonl")] == [verdict] * 6
     first = run(main, *ask, "--out", "v.csv").stdout.splitlines()[0]
     # Three documents, so 1, 1, 1 and an added 0 and 1: .8 less 2.776 standard errors of .2.

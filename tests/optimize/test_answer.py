@@ -72,7 +72,7 @@ def test_for_pass_or_fail_the_answer_counts_misses():
     (step,) = tuning_steps(run_result(test=test))
     # 40 of 40 may well be 37 when labelled again, whose interval begins at .80; 20 of 40 be 12. A
     # judge that passes 79 % at random holds .79 and .17.
-    assert "--min-tpr X --min-tnr X`. Labels are too few, or the judge is too weak, for a" in step
+    assert "--min-tpr X --min-tnr X`. Labels are too few for a floor in CI with a safe" in step
 
 
 NOT_SHIPPED = {"shipped": "untuned", "tuned_file": "tuned.json"}

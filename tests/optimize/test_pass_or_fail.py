@@ -61,7 +61,7 @@ def test_the_first_screen_counts_false_passes_and_false_alarms():
     assert (text.count("95%"), text.count("rho")) == (1, 0)
     out = run(command, *files(), "--all").out
     # Twenty documents of nine outputs do not tell how much alike these are.
-    assert "too weak, for a floor in CI with a safe margin: compare" in out
+    assert "too few for a floor in CI with a safe margin: label more" in out
     assert "dataset-level rho" in out
 
 

@@ -236,6 +236,16 @@ def test_verify_reads_the_output_of_winrate_as_margins(flat):
         rows = [{"id": name, "verdict_preferred": vote} for name, vote in preferences.items()]
     read = read_own_scores(Path(write_jsonl("w.jsonl", rows)), "preference", is_pairwise=True)
     assert [read.judgement_by_id[name].preferred for name in "abcd"] == ["A", "B", "tie", None]
+    # The margins say more than the preferences, and may all prefer A. People's column is not read.
+    margins = {"a": 0.3, "b": 1}
+    rows = [
+        {"id": name, "verdict": "B", "verdict_preferred": "A", "verdict_margin": margin}
+        if flat
+        else {"id": name, "verdict": {"preferred": "A", "margin": margin}}
+        for name, margin in margins.items()
+    ]
+    read = read_own_scores(Path(write_jsonl("m.jsonl", rows)), "preference", is_pairwise=True)
+    assert [read.judgement_by_id[name].score for name in "ab"] == [*margins.values()]
 
 
 @pytest.mark.parametrize("column", ["verdict", "score", "label"])
@@ -306,6 +316,7 @@ MARKED = {"id": "a", "charm": 1, "charm_failure": None, "charm_tuned_on": True}
         ({"id": "a", "judgements": {"charm": {"score": 1}}}, False),
         ({"id": "a", "verdict": {"preferred": "A", "tuned_on": True}}, True),
         ({"id": "a", "verdict_preferred": "B", "verdict_tuned_on": True}, True),
+        ({"id": "a", "verdict_margin": 0.5, "verdict_tuned_on": True}, True),
     ],
 )
 def test_a_mark_counts_for_the_scores_that_it_stands_beside(row, is_tuned_on):
