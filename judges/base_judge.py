@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from html import escape
 from importlib import import_module
 from itertools import chain, tee
@@ -26,12 +26,7 @@ from judges.labels.conversations import cells_with_texts
 from judges.prompt import Field, Prompt
 from judges.protocol import EMBEDDED, Model, is_embedded
 from judges.tables.atomic_write import write_atomically
-from judges.text_columns import (
-    MissingColumnError,
-    find_columns,
-    match_columns,
-    unusual_columns_note,
-)
+from judges.text_columns import MissingColumnError, find_columns, match_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -246,7 +241,7 @@ class BaseJudge(ABC):
 
         @lru_cache(maxsize=256)  # almost all rows have the same keys
         def column_by_text(row_keys: tuple[str, ...]) -> dict[str, str]:
-            return match_columns(self.subject, column_mapping, row_keys)
+            return match_columns(self.subject, column_mapping, [dict.fromkeys(row_keys)])
 
         def judge_rows(rows: Iterable[Row]) -> Iterator[AnyJudgement]:
             text_rows, unjudged_rows = tee(
@@ -268,9 +263,8 @@ class BaseJudge(ABC):
         """Yield the judgement of each row, in order, with the rationale if the judge gives one.
 
         `rows` may be a generator: only a few rows are read ahead. A row's keys are named like the
-        columns for `score`, which has the same options; but columns with unusual names are only
-        read if `map` names them, since no rows are inspected first. A row that lacks a text gets no
-        score.
+        columns for `score`, which has the same options. `map` must name unusual columns, since no
+        rows are inspected first. A row that lacks a text gets no score.
         """
         with self.open(**options) as judge_rows:
             yield from judge_rows(rows)
@@ -326,10 +320,9 @@ class BaseJudge(ABC):
         """Return each row's texts; raises MissingColumnError if no column has one of the texts."""
         named_rows = (dict(zip(column_names, cells, strict=True)) for cells in table_rows)
         rows = [cells_with_texts(row) for row in named_rows]
-        columns = dict.fromkeys([*column_names, *chain.from_iterable(rows)])
-        column_by_text = find_columns(self.subject, chosen_columns, rows, columns)
-        if note := unusual_columns_note(self.subject, chosen_columns, column_by_text):
-            warnings.warn(f"{note}; `map` names other columns", stacklevel=3)
+        table = rows or [dict.fromkeys(column_names)]  # a table without rows has columns, too
+        warn = partial(warnings.warn, stacklevel=4)
+        column_by_text = find_columns(self.subject, chosen_columns, table, warn)
         for column in column_by_text.values():
             if column_names.count(column) > 1:
                 raise MissingColumnError(f"two columns are called {column!r}; rename one")

@@ -1,7 +1,6 @@
 """Finds the columns of a table that hold the texts that a judge reads."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from dspy_judges.errors import JudgesError
 from judges.dimension import Subject
@@ -18,10 +17,7 @@ class MissingColumnError(JudgesError, ValueError):
 
 
 def match_columns(
-    subject: Subject,
-    column_by_name: Mapping[str, str],
-    table_columns: Collection[str],
-    rows: Sequence[Mapping[str, object]] = (),
+    subject: Subject, column_by_name: Mapping[str, str], rows: Sequence[Mapping[str, object]]
 ) -> dict[str, str]:
     """Map the name of each text to its column; texts without a column are left out.
 
@@ -29,9 +25,9 @@ def match_columns(
     also choose `a.b`, the key `b` of the objects in the column `a`. If the user chose no column for
     a text, it is the first column with an accepted name, or the only one with a similar name, or
     the column that `check` and `tune` would read as this text. A column without a usual name for
-    texts is recognised by its cells in `rows`; without rows, it is left out.
+    texts is recognised by its cells in the first rows.
     """
-    column_by_text: dict[str, str] = {}
+    table_columns, column_by_text = _text_columns(rows), dict[str, str]()
     texts_to_find: list[str] = []
     for text_name in subject.texts:
         accepted_names = accepted_column_names(subject, text_name)
@@ -44,7 +40,7 @@ def match_columns(
         elif chosen_columns[0].partition(".")[0] in table_columns:
             column_by_text[text_name] = chosen_columns[0]
     if texts_to_find:
-        label_columns = _match_as_labels(subject, table_columns, rows)
+        label_columns = _match_as_labels(subject, table_columns, rows[:MAX_INSPECTED_ROWS])
         column_by_text |= {n: label_columns[n] for n in texts_to_find if n in label_columns}
     return column_by_text
 
@@ -84,47 +80,43 @@ def find_columns(
     subject: Subject,
     column_by_name: Mapping[str, str],
     rows: Sequence[Mapping[str, object]],
-    column_names: Collection[str] = (),
+    print_note: Callable[[str], object],
 ) -> dict[str, str]:
     """Return the column of each text that the judge reads; see `match_columns`.
 
-    The columns are `column_names`, and those of the first rows with the paths of texts in their
-    objects, such as `inputs.question`. Raises MissingColumnError if a text has no column.
+    Prints a note on columns that neither the user nor a usual name gives. Raises MissingColumnError
+    if a text has no column.
     """
-    first_rows = rows[:MAX_INSPECTED_ROWS]
-    table_columns = dict.fromkeys(chain(column_names, *map(_text_columns, first_rows)))
-    column_by_text = match_columns(subject, column_by_name, table_columns, first_rows)
+    column_by_text = match_columns(subject, column_by_name, rows)
     if missing_texts := [name for name in subject.texts if name not in column_by_text]:
         missing_columns = [repr(column_by_name.get(name, name)) for name in missing_texts]
         map_flags = " ".join(f"--map {name}=COLUMN" for name in missing_texts)
         raise MissingColumnError(
             f"no column {' or '.join(missing_columns)}, which the judge {subject.name!r} reads; "
-            f"columns: {', '.join(sorted(table_columns)) or 'none'}. Name one by {map_flags} "
+            f"columns: {', '.join(sorted(_text_columns(rows))) or 'none'}. Name one by {map_flags} "
             f"or, in Python, map={dict.fromkeys(missing_texts, 'COLUMN')}"
         )
-    return column_by_text
-
-
-def unusual_columns_note(
-    subject: Subject, column_by_name: Mapping[str, str], column_by_text: Mapping[str, str]
-) -> str:
-    """Return a note on texts whose columns neither the user nor a usual name gives, or ""."""
     phrases = [
         f"{name} from {column}"
         for name, column in column_by_text.items()
         if column not in column_by_name.values()
         and name_key(column) not in map(name_key, accepted_column_names(subject, name))
     ]
-    return f"{subject.name} reads {' and '.join(phrases)}" if phrases else ""
+    if phrases:
+        print_note(f"note: {subject.name} reads {' and '.join(phrases)}")
+    return column_by_text
 
 
-def _text_columns(cells: Mapping[str, object]) -> Iterator[str]:
-    """Yield a row's columns, and for each text in an object its path, such as inputs.question."""
-    yield from cells
-    for column, cell in cells.items():
-        for key, value in (as_object(cell) or {}).items():
-            if isinstance(value, str):
-                yield f"{column}{KEY_SEPARATOR}{key}"
+def _text_columns(rows: Sequence[Mapping[str, object]]) -> dict[str, None]:
+    """Return the rows' columns, and the paths of texts in objects, such as `inputs.question`."""
+    columns: dict[str, None] = {}
+    for row in rows[:MAX_INSPECTED_ROWS]:
+        columns |= dict.fromkeys(row)
+        for column, cell in row.items():
+            for key, value in (as_object(cell) or {}).items():
+                if isinstance(value, str):
+                    columns[f"{column}{KEY_SEPARATOR}{key}"] = None
+    return columns
 
 
 def accepted_column_names(subject: Subject, text_name: str) -> list[str]:

@@ -27,7 +27,7 @@ from judges.tables.atomic_write import exclusive_lock
 from judges.tables.problems import count_text
 from judges.tables.xlsx import split_sheet
 from judges.terminal import Progress, print_note, print_notes, print_output
-from judges.text_columns import find_columns, unusual_columns_note
+from judges.text_columns import find_columns
 from optimize.figures.as_text import command_text
 from optimize.inputs.flags import (
     CommandOutcome,
@@ -218,9 +218,7 @@ def _ask_judge(
     judge: AnyJudge, label_rows: Sequence[Mapping[str, object]], flags: Namespace, subject: Subject
 ) -> dict[str, JudgeAnswer]:
     """Return the judge's answers by row id; a limit on calls or cost may leave out rows."""
-    columns = find_columns(judge.subject, {}, label_rows)
-    if note := unusual_columns_note(judge.subject, {}, columns):
-        print_note(f"note: {note}")
+    columns = find_columns(judge.subject, {}, label_rows, print_note)
     texts_by_row = ({name: value_at(row, c) for name, c in columns.items()} for row in label_rows)
     answer_by_id: dict[str, JudgeAnswer] = {}
     with (

@@ -51,7 +51,7 @@ from judges.tables.problems import RowsError
 from judges.tables.text import Record, TableRow
 from judges.tables.xlsx import split_sheet
 from judges.terminal import Progress, print_error, print_note, print_notes, print_output
-from judges.text_columns import accepted_column_names, find_columns, unusual_columns_note
+from judges.text_columns import accepted_column_names, find_columns
 
 ID_COLUMN = "id"
 TextsByJudge = dict[str, Record]
@@ -78,13 +78,9 @@ class TableRun:
         first_rows = [*islice(rows, MAX_INSPECTED_ROWS)]
         text_rows = [cells_with_texts(row.cells) for row in first_rows]
         self.columns_by_judge = {
-            judge.name: find_columns(judge.subject, column_by_name, text_rows)
+            judge.name: find_columns(judge.subject, column_by_name, text_rows, print_note)
             for judge in self.judges
         }
-        for judge in self.judges:
-            found_columns = self.columns_by_judge[judge.name]
-            if note := unusual_columns_note(judge.subject, column_by_name, found_columns):
-                print_note(f"note: {note}")
         self.n_rows, columns, n_characters = self._count(chain(first_rows, rows))
         print_notes(f"{flags.data}: {note}" for note in reading_notes)
         header_table = Table(name="", sha256="", is_typed=True, columns=tuple(columns), rows=())

@@ -52,15 +52,10 @@ _MODEL_WORDS = frozenset({"llm", "gpt", "model", "judge", "ai", "claude", "gemin
 
 
 class ResponseColumns(NamedTuple):
-    """The two columns of a pair's outputs, and the part of their names that is the same in both."""
+    """The columns of a pair's two outputs, and the part of their names that is the same in both."""
 
     shared_name: str
-    column_a: str
-    column_b: str
-
-    @property
-    def columns(self) -> tuple[str, str]:
-        return self.column_a, self.column_b
+    columns: tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,19 +200,19 @@ def _response_columns(columns: Columns, comments: ColumnTuple) -> ResponseColumn
     """Return the columns of pairs' outputs, such as `answer_a` and `answer_b`; None without any."""
     if columns.by_name.keys() >= {*RESPONSE_NAMES}:
         column_a, column_b = (columns.by_name[name][0] for name in RESPONSE_NAMES)
-        return ResponseColumns("response", column_a, column_b)
+        return ResponseColumns("response", (column_a, column_b))
     unusual_pair: ResponseColumns | None = None
     for match in filter(None, map(_COLUMN_A_NAME.fullmatch, columns.table.columns)):
         shared_name, separator, suffix_a = match.groups()
         column_b = f"{shared_name}{separator}{_SUFFIX_B_BY_SUFFIX_A[suffix_a]}"
-        pair = ResponseColumns(name_key(shared_name), match[0], column_b)
+        pair = ResponseColumns(name_key(shared_name), (match[0], column_b))
         if not columns.has(column_b):
             continue
         if columns.must_hold_text(pair.shared_name):
             return pair
         names_systems = not _SYSTEM_WORDS.isdisjoint(name_words(shared_name))
         holds_ratings = "rating" in map(columns.kind_of, pair.columns)
-        if not (names_systems or holds_ratings or pair.column_a in comments):
+        if not (names_systems or holds_ratings or match[0] in comments):
             unusual_pair = unusual_pair or pair
     return unusual_pair
 

@@ -12,13 +12,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from behaving_model import Model, rate, rating_of_choice
-from command_runs import run
 from judge_cases import FLUENCY, RELEVANCE, TLDR_CONCISE, form
 from openai_server import OpenAIServer
 from serving import serving
 
 import judges
-from dspy_judges.__main__ import main
 from dspy_judges.errors import OptionError
 from judges.definition import make_dimension
 from judges.frames import FailedJudgementWarning
@@ -76,28 +74,6 @@ def test_a_frame_is_judged_as_its_texts_are(stub, capsys):
     places_only = table.set_axis(range(len(table.columns)), axis="columns")
     places = {name: place for place, name in enumerate(TEXTS[0])}
     assert list(judge.score(places_only, map=places)) == scores
-
-
-@pytest.mark.usefixtures("here")
-def test_a_frame_has_its_texts_where_the_commands_find_them():
-    judge = judges.load("tldr_concise")
-    post = "Since the rain came through the roof, the council met {} times in the old school."
-    rows = [
-        {"post": post.format(n), "summary_a": f"It met {n} times.", "summary_b": "A roof."}
-        for n in range(3)
-    ]
-    frame = pd.DataFrame(rows).set_axis(["Briefing", "answer_1", "answer_2"], axis="columns")
-    expected = [one.score for one in judge.judge_all(rows)]
-    reads = "tldr_concise reads post from Briefing and summary_a from answer_1 and"
-    with pytest.warns(UserWarning, match=reads):
-        assert list(judge.score(frame)) == expected
-    with pytest.warns(UserWarning, match=reads):
-        assert JudgeBatch(judge, workers=1)(frame)["tldr_concise"].tolist() == expected
-    frame.to_csv("briefings.csv", index=False)
-    result = run(main, "winrate", "tldr_concise", "--data", "briefings.csv", "--out", "o.jsonl")
-    assert (result.code, reads in result.err) == (0, True)
-    with pytest.raises(MissingColumnError, match="no column 'post'"):
-        judge.score(frame.assign(Briefing=7.5))
 
 
 def test_wrong_texts_and_missing_columns_are_named_before_anything_is_asked(stub):

@@ -13,6 +13,7 @@ from files import read_jsonl, write_jsonl
 from judge_cases import FLUENCY
 from table_folder import LM, score_of
 
+import judges
 from judges.__main__ import main
 from judges.catalog import SUBJECT_BY_NAME
 from judges.judge import Judge
@@ -121,7 +122,10 @@ def test_texts_are_in_the_columns_that_check_reads(judge, header, reading, capsy
     Path("sheet.csv").write_text("\n".join(lines))
     command = "winrate" if judge == "tldr_concise" else "score"
     assert main([command, judge, "--data", "sheet.csv", "--out", "o.csv"]) == 0
-    assert f"note: {judge} reads {reading}" in capsys.readouterr().err
+    note = f"note: {judge} reads {reading}"
+    assert note in capsys.readouterr().err
+    with pytest.warns(UserWarning, match=note):
+        assert judges.load(judge).score(pd.read_csv("sheet.csv")).notna().all()
 
 
 def test_failures_are_empty_counted_and_told(openai_server, capsys):
