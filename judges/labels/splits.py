@@ -12,7 +12,7 @@ from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
-from judges.labels.names import is_source_or_output, source_name
+from judges.labels.names import is_source_or_output, is_text_name, map_flag, source_name
 from judges.labels.types import LabelError, LabelledItem, LabelledItems, LabelledPair, LabelledSet
 from judges.tables.problems import count_text, joined_names
 
@@ -137,11 +137,17 @@ def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[
     n_clusters = len(clusters)
     if n_clusters < MIN_DOCUMENTS_TO_SPLIT:
         documents_text = "1 document is" if n_clusters == 1 else f"{n_clusters} documents are"
-        grouping_text = f"{labelled.grouped_by}; " if labelled.grouped_by else ""
+        reasons, advice = [labelled.grouped_by], "correct the grouping with --map group=COLUMN"
+        if n_clusters < len(labelled.documents):
+            reasons.append("documents that share a text count as one")
+            texts = labelled.reading.texts.items()
+            other_columns = [column for name, column in texts if not is_text_name(name)]
+            column = other_columns[0] if other_columns else "COLUMN"
+            advice = f"name a text that tells them apart with {map_flag('input', [column])}"
+        reasons.append(f"at least {MIN_DOCUMENTS_TO_SPLIT} are needed, 30 are a fair start")
         raise LabelError(
             f"{labelled.name}: {documents_text} too few to split into train, dev and test "
-            f"({grouping_text}at least {MIN_DOCUMENTS_TO_SPLIT} are needed, 30 are a fair start); "
-            "label more documents, correct the grouping with --map group=COLUMN, or measure a "
+            f"({'; '.join(filter(None, reasons))}); label more documents, {advice}, or measure a "
             "judge with dspy-judges verify"
         )
     n_train = min(max(round(SPLIT_FRACTIONS[0] * n_clusters), 2), n_clusters - 4)

@@ -85,12 +85,27 @@ def test_documents_with_the_same_text_stay_together_even_in_a_chain():
     [
         (grid(1, 16), r"made: 1 document is too few.*at least 6 are needed"),
         (grid(5, 16), "5 documents are too few"),
-        ([output(f"d{place}", "s", "One text.") for place in range(50)], "1 document is too few"),
+        (
+            [output(f"d{place}", "s", "One text.") for place in range(50)],
+            "1 document is too few .*that share a text count as one; .* --map input=COLUMN, or",
+        ),
     ],
 )
 def test_too_few_documents_are_refused_with_a_way_out(rows, fault):
     with pytest.raises(data.LabelError, match=fault):
         split(rows)
+
+
+def test_if_equal_answers_join_documents_the_column_that_tells_them_apart_is_named():
+    rows = [
+        {"case_id": n, "Kundenfrage": f"Wo ist mein Paket {n}, das ich so lange erwarte?"}
+        | {"Antwort": "Es kommt bald.", "relevance": n % 5 + 1}
+        for n in range(20)
+    ]
+    with pytest.raises(data.LabelError, match="them apart with --map input=Kundenfrage, or"):
+        data.split(data.read_labels(rows), seed=0)
+    labelled = data.read_labels(rows, map={"input": "Kundenfrage"})
+    assert len(data.split(labelled, seed=0).train.documents) == 7
 
 
 @pytest.mark.parametrize(
