@@ -21,7 +21,7 @@ from judges.labels.names import is_text_name, judge_name
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.rating_columns import similar_name
 from judges.labels.readers import STARTER_FILE_BY_NAME, read_items
-from judges.labels.types import LabelledPairs, LabelledSet
+from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.panel import AnyJudge
 from judges.tables.atomic_write import exclusive_lock
 from judges.tables.problems import count_text
@@ -252,4 +252,6 @@ def _label_file_path(flags: Namespace, file_name: str, subject: Subject) -> Path
     label_path: Path = flags.out or folder / f"{file_name}.{subject.name}.jsonl"
     if label_path.suffix != ".jsonl":
         raise SettingsError(f"--out {label_path}: labels are written to a file that ends in .jsonl")
+    if not label_path.parent.is_dir():
+        raise LabelError(f"{label_path}: the folder {label_path.parent} does not exist")
     return label_path

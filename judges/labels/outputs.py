@@ -170,7 +170,7 @@ def no_labels_error(roles: Roles) -> UnreadableError:
 
 def _unusable_text(columns: Columns) -> str:
     """Return remarks that name the columns of a judge's scores, and the columns without values."""
-    names = columns.table.columns
+    names = columns.except_for({f"{name}_failure" for name in columns.judge_scores})
     empty_columns = [name for name in names if all(map(is_blank, columns.column(name).cells))]
     text = f" (empty: {joined_names(empty_columns)})" if empty_columns else ""
     if columns.judge_scores:

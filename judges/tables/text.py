@@ -95,6 +95,10 @@ def read_yaml_file(path: Path) -> object:
             if isinstance(event, yaml.AliasEvent):
                 raise ValueError(f"has an alias, *{event.anchor}: write out what it stands for")
         return yaml.load(yaml_bytes, yaml.BaseLoader)
+    except yaml.MarkedYAMLError as error:
+        line_text = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        advice = "put a text in quotes if it contains a colon or begins with a sign such as [ or *"
+        raise ValueError(f"{line_text}{error.problem}; {advice}") from error
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from error
 

@@ -78,7 +78,7 @@ def test_a_dimension_in_python_takes_dicts_and_numbers(field, says):
         (BASE + "anchors: {6: x}", r"anchors \[6\] are not on the scale"),
         (BASE + "candidate: y", "a definition with a candidate has no scale"),
         (BASE.replace("[x]", "[lm]"), "a text may not be called 'lm'"),
-        ("name: a\ndefinition: it is: fun", "mapping values are not allowed here.*line 2"),
+        ("name: a\ndefinition: it is: fun", "line 2: mapping values .*; put a text in quotes if"),
         ("[" * 50_000 + "]" * 50_000, "nested too deeply"),
         ("a: &a {b: c}\nd: {<<: *a}", r"has an alias, \*a: write out"),
         ("!!python/object/apply:os.mkdir [pwned]", "got `array`"),

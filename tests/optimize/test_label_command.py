@@ -227,6 +227,7 @@ def test_a_judge_reads_the_only_text_of_pairs_whatever_its_name(serve):
         ((*TASK, "x", "--scale", "0-10"), 2, "as in --scale 1-10"),
         ((*TASK, "x", "--scale", "any"), 2, "as in 1-5"),
         ((*TASK, "x", "--out", "x.csv"), 2, "ends in .jsonl"),
+        ((*TASK, "x", "--out", "none/x.jsonl"), 1, "none/x.jsonl: the folder none does not exist"),
         ((*TASK, "x", "--out", "outputs.jsonl"), 1, "is not a label from"),
         ((*TASK, "x", "--judge", "relevance"), 2, "rating judge"),
         ((*TASK, "x", "--judge", "a", "--judge", "b"), 2, "one judge"),
