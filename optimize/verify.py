@@ -31,8 +31,9 @@ from optimize.measuring.swap import SwapResult, decide_swap
 from optimize.report.page import write_verification
 from optimize.report.swap import changed_swap_lines, swap_faults, swap_json, swap_lines, write_swap
 from optimize.report.verification import (
+    floor_faults,
     floor_outcome,
-    verification_faults,
+    floor_texts,
     verification_json,
     verification_lines,
 )
@@ -150,8 +151,9 @@ def _verify_one(flags: Namespace, floors: Mapping[str, float]) -> CommandOutcome
     if flags.report:
         write_verification(Path(flags.report), result, measurement.held_out)
     lines = verification_lines(result, with_all_levels=flags.all, page_path=flags.report)
-    exit_code = EXIT_CODES.get(floor_outcome(result), DONE_EXIT_CODE)
-    return CommandOutcome(verification_json(result), lines, verification_faults(result), exit_code)
+    texts = floor_texts(result)
+    exit_code = EXIT_CODES.get(floor_outcome(texts), DONE_EXIT_CODE)
+    return CommandOutcome(verification_json(result), lines, floor_faults(texts), exit_code)
 
 
 def _verify_swap(flags: Namespace) -> CommandOutcome:
@@ -173,16 +175,15 @@ def _verify_swap(flags: Namespace) -> CommandOutcome:
     check_names(judge_entries)
     judge_entries = ask_judges(judge_entries, task, seed=flags.seed, **request_options(flags))
     # The judges that were asked come first, and the old judge comes last among them.
-    names = [entry.name for entry in judge_entries]
-    old_index = names.index(flags.against) if old_is_recorded else len(asked_judges) - 1
-    both_judges = judge_entries[1 - old_index], judge_entries[old_index]
+    old_name = flags.against if old_is_recorded else judge_entries[len(asked_judges) - 1].name
+    new_judge, old_judge = sorted(judge_entries, key=lambda entry: entry.name == old_name)
     margin = DEFAULT_MARGIN if flags.margin is None else flags.margin
     rule = {"margin": margin, "looks": flags.looks}
     if flags.changed is not None:
-        label_source = replace(LabelSource.from_flags(flags), data=flags.changed)
-        changed_swap = decide_by_changes(*both_judges, task, label_source, seed=flags.seed, **rule)
-        return _swap_outcome(changed_swap, changed_swap_lines(changed_swap))
-    swap = decide_swap(*both_judges, task, **rule)
+        source = replace(LabelSource.from_flags(flags), data=flags.changed)
+        result = decide_by_changes(new_judge, old_judge, task, source, seed=flags.seed, **rule)
+        return _swap_outcome(result, changed_swap_lines(result))
+    swap = decide_swap(new_judge, old_judge, task, **rule)
     if flags.report:
         write_swap(Path(flags.report), swap)
     return _swap_outcome(swap, swap_lines(swap, flags.report))

@@ -1,4 +1,4 @@
-"""Find the outputs on which a judge and people differ: by kind of difference, worst first."""
+"""Describe outputs that a judge and people, or two judges, judge differently; the worst first."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,9 +24,10 @@ MIN_VISIBLE_DIFFERENCE = 0.005
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Miss:
-    """An output on which the judge and people differ, with its texts and what was written on it.
+    """An output on which the judge and people differ, or two judges, with its texts and comments.
 
-    `label` and `verdict` are people's label and the judge's score as text. `decided_by` has the
+    `label` and `verdict` are people's label and the judge's score as text; if two judges differ,
+    `verdict` has the old and the new judge's, and `score` is the new judge's. `decided_by` has the
     answers to the judge's questions that moved its score most. `annotations` has pairs of an
     annotator's name, and the annotator's label and comment. `texts` are the texts that the judge
     read; `output_names` are the names of the output in `texts`, or of a pair's two outputs.
@@ -75,20 +76,14 @@ class Miss:
         return self.texts[self.output_names[-1]] if self.output_names else ""
 
     @property
-    def remarks(self) -> JsonObject:
-        """What people and the judge wrote about the output, the output, and the other texts."""
+    def text_by_key(self) -> JsonObject:
+        """The output and the other texts, by their keys in JSON."""
         other_names = [name for name in self.texts if name not in self.output_names[-1:]]
-        return {
-            "comment": self.comment,
-            "reason": self.reason,
-            "decided_by": self.decided_by,
-            "output": self.output,
-            **{f"text_{name}": self.texts[name] for name in other_names},
-        }
+        return {"output": self.output, **{f"text_{name}": self.texts[name] for name in other_names}}
 
     def to_json(self) -> JsonObject:
-        excluded = "comment", "reason", "decided_by", "annotations", "texts", "output_names"
-        return {**fields_json(self, *excluded, decimals=None), **self.remarks}
+        excluded = "annotations", "texts", "output_names"
+        return {**fields_json(self, *excluded, decimals=None), **self.text_by_key}
 
 
 def find_misses(

@@ -82,7 +82,10 @@ class ChangedRow:
             "new": json_number(self.change.score),
             "old": json_number(self.old_score),
             "human": json_number(self.human),
-            **self.change.remarks,
+            "comment": self.change.comment,
+            "reason": self.change.reason,
+            "decided_by": self.change.decided_by,
+            **self.change.text_by_key,
         }
 
 

@@ -29,13 +29,16 @@ from optimize.statistics.verdict_rates import Rate
 
 # The table of all misses of a judge of pass or fail, in the folder of its page.
 MISSES_FILE = "misses.csv"
+# A text for each floor, and for each other reason to fail, by outcome; the worst comes first.
+FloorTexts = dict[FloorOutcome, list[str]]
 # The influence of length or position on scores is reported if it is at least this large.
 MIN_ASSOCIATION = 0.1
 
 
 def verification_json(result: Verification) -> JsonObject:
     """Return a verification as JSON, with the outcome of its floors and a text for each."""
-    texts, outcome = floor_texts(result), floor_outcome(result)
+    texts = floor_texts(result)
+    outcome = floor_outcome(texts)
     return {
         **fields_json(result, "floors", "looks"),
         "gate": outcome,
@@ -47,22 +50,21 @@ def verification_json(result: Verification) -> JsonObject:
     }
 
 
-def verification_faults(result: Verification) -> list[str]:
+def floor_faults(texts: FloorTexts) -> list[str]:
     """Return a line for each floor that a figure is below, or that these labels cannot decide."""
-    texts = floor_texts(result)
     outcomes: tuple[FloorOutcome, ...] = ("falls short", "undecided")
     return [f"{outcome}: {text}" for outcome in outcomes for text in texts[outcome]]
 
 
-def floor_outcome(result: Verification) -> FloorOutcome | None:
+def floor_outcome(texts: FloorTexts) -> FloorOutcome | None:
     """Return the worst outcome; None if there are no floors and no other reasons to fail."""
-    return next((outcome for outcome, texts in floor_texts(result).items() if texts), None)
+    return next((outcome for outcome in texts if texts[outcome]), None)
 
 
-def floor_texts(result: Verification) -> dict[FloorOutcome, list[str]]:
-    """Return a text for each floor, and for each other reason to fail, by outcome; worst first."""
+def floor_texts(result: Verification) -> FloorTexts:
+    """Check each floor, and say for each what its figure shows."""
     scorecard, reasons = result.scorecard, [*_reasons_to_fail(result)]
-    texts: dict[FloorOutcome, list[str]] = {"falls short": reasons, "undecided": [], "holds": []}
+    texts: FloorTexts = {"falls short": reasons, "undecided": [], "holds": []}
     for name, floor in result.floors.items() if not scorecard.has_same_scores else ():
         figure_name, counted_label, _ = FLOOR_FIGURES[name]
         figure: Correlation | Rate = scorecard.rho
@@ -120,7 +122,7 @@ def verification_lines(
         footer = f"Its errors: {Path(page_path).resolve().as_uri()}"
     # The answer leaves out the faults, because the command prints them as errors below it.
     fault_lines = wrap_lines(
-        *(f"dspy-judges verify: {fault}" for fault in verification_faults(result))
+        *(f"dspy-judges verify: {fault}" for fault in floor_faults(floor_texts(result)))
     )
     # False passes and false alarms alternate, so that few lines show both.
     kinds, misses = ("false pass", "false alarm"), result.misses or ()
@@ -144,16 +146,17 @@ def verification_lines(
 
 def verification_answer(result: Verification, *, with_faults: bool = True) -> ReportAnswer:
     """Return the answer on a verification, which says first if the judge is above its floors."""
-    scorecard, outcome = result.scorecard, floor_outcome(result)
+    scorecard, texts = result.scorecard, floor_texts(result)
+    outcome = floor_outcome(texts)
     judge_name = Path(result.judge).name.removesuffix(".jsonl")
     obstacle = card.obstacle_to_use(scorecard, result.data_counts, result.overlap)
     measured_on = card.measured_sentence(scorecard, result.data_counts)
     if result.n_unjudged:
         unjudged_text = count_text(result.n_unjudged, f"more labelled {scorecard.unit}")
         measured_on += f" {unjudged_text} got no score."
-    gate_texts = verification_faults(result) if with_faults else []
-    if held_texts := floor_texts(result)["holds"]:
-        gate_texts.append(f"holds: {'; '.join(held_texts)}")
+    gate_texts = floor_faults(texts) if with_faults else []
+    if texts["holds"]:
+        gate_texts.append(f"holds: {'; '.join(texts['holds'])}")
     return ReportAnswer(
         title=f"How far does the judge {judge_name} agree with people on {result.dimension}?",
         headline=card.recommendation(scorecard, obstacle, outcome),
@@ -166,7 +169,7 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
         tiles=card.main_tiles(scorecard),
         measured_on=measured_on,
         facts=[*card.scale_facts(scorecard)],
-        next_steps=[verification_step(result, obstacle)],
+        next_steps=[verification_step(result, obstacle, outcome)],
     )
 
 
@@ -188,10 +191,12 @@ def _exceeds(value: float, reference: float, difference_interval: Interval | Non
     return is_large and difference_interval is not None and 0 not in difference_interval
 
 
-def verification_step(result: Verification, obstacle: card.Obstacle | None) -> str:
+def verification_step(
+    result: Verification, obstacle: card.Obstacle | None, outcome: FloorOutcome | None
+) -> str:
     if obstacle and obstacle.remedy:
         return obstacle.remedy
-    outcome, labels_step = floor_outcome(result), card.labels_advice(result.scorecard)
+    labels_step = card.labels_advice(result.scorecard)
     if outcome == "falls short":
         return "Look at the judge's misses and failures; change its prompt or model, or tune it."
     if obstacle:
