@@ -21,10 +21,11 @@ ABOUT_SCORE = """\
 Judge every row of a table with one or more rating judges.
 
 JSONL rows get "judgements"; CSV and Parquet rows get the columns NAME and
-NAME_failure, and for pass or fail NAME_verdict with the word. A score has at
-most three decimals (4.0, 3.667), and from .5 it is a pass. A row that cannot be
-judged has no score but a reason. Rows without an id are numbered from 1
-in `id`, so that dspy-judges verify --scores reads the file.
+NAME_failure, and for pass or fail NAME_verdict with the word (NAME_judge and so
+on if the table has such columns). A score has at most three decimals (4.0,
+3.667), and from .5 it is a pass. A row that cannot be judged has no score but a
+reason. Rows without an id are numbered from 1 in `id`, so that dspy-judges
+verify --scores reads the file.
 
 examples:
   dspy-judges score coherence fluency --data in.jsonl --out out.jsonl

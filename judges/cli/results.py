@@ -46,11 +46,13 @@ class _JudgeResults:
 
     def name_columns(self, table_columns: Collection[str]) -> list[str]:
         """Name the new columns PREFIX_KEY, or PREFIX_judge_KEY if the table has such columns."""
+        # A reader would confuse two columns whose names differ only in case.
+        folded_names = {*map(str.casefold, table_columns)}
         for prefix in (self.prefix, f"{self.prefix}_judge"):
             self.key_by_column = {
                 prefix if key == "score" else f"{prefix}_{key}": key for key in self.judgement_keys
             }
-            if self.key_by_column.keys().isdisjoint(table_columns):
+            if folded_names.isdisjoint(map(str.casefold, self.key_by_column)):
                 return [*self.key_by_column]
         problem = f"columns {self.prefix!r} and {self.prefix}_judge exist already"
         raise RowsError(f"{problem}; write .jsonl, or rename one")

@@ -218,12 +218,13 @@ def test_a_judge_taught_by_constructed_labels_says_so(shipped, has_note):
     assert ("note: fluency was tuned on constructed labels" in result.err) == has_note
 
 
-def test_a_taken_column_is_kept_and_rows_without_ids_are_numbered(openai_server, capsys):
-    Path("in.csv").write_text("text,fluency\ns0,4\n")
+@pytest.mark.parametrize("column", ["fluency", "Fluency"])
+def test_a_taken_column_is_kept_and_rows_without_ids_are_numbered(openai_server, capsys, column):
+    Path("in.csv").write_text(f"text,{column}\ns0,4\n")
     ask = ["score", "fluency", "--data", "in.csv", "--map", "summary=text", *LM, "--out"]
     assert main([*ask, "o.csv"]) == 0
     assert Path("o.csv").read_text() == (
-        f"text,fluency,id,fluency_judge,fluency_judge_failure\ns0,4,1,{score_of('fluency', 0)},\n"
+        f"text,{column},id,fluency_judge,fluency_judge_failure\ns0,4,1,{score_of('fluency', 0)},\n"
     )
     Path("in.csv").write_text("text,fluency,fluency_judge\ns0,4,4\n")
     assert main([*ask, "again.csv"]) == 1
