@@ -44,6 +44,9 @@ _COMMENT_WORDS = (
 )
 _NAME_WORD = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
 
+# Matches names such as `Fall-Nr.`, `Case number` and `Ticketnummer`.
+_NUMBER_NAME = re.compile(r".+(?:number|nummer|[ _-]nr\.?)", re.IGNORECASE)
+
 
 def name_key(column: str) -> str:
     """Return a column name for comparisons: `workerid` for `Worker ID` and `worker_id`."""
@@ -91,8 +94,9 @@ def is_text_name(column: str) -> bool:
 
 
 def is_id_name(column: str) -> bool:
-    """Return whether a column's name says that it holds ids, such as `seg_id`."""
-    return name_words(column)[-1] in ("id", "uid", "uuid", "guid")
+    """Return whether a column's name says that it holds ids, such as `seg_id` or `Case number`."""
+    has_id_word = name_words(column)[-1] in ("id", "uid", "uuid", "guid")
+    return has_id_word or _NUMBER_NAME.fullmatch(column.strip()) is not None
 
 
 def is_reference_name(column: str) -> bool:

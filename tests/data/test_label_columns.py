@@ -78,6 +78,10 @@ def test_two_columns_that_may_hold_the_labels_are_asked_about(columns, question)
         {"QA reviewed?": ("Y", "N"), "Topic": ("rooms", "meals")},
         {"relevance": (4, 2), "Quality": ("Excellent", "Poor")},
         {"relevance": (4, 2), "embedding": ([0.1] * 101, [0.2] * 101)},
+        *(
+            {"relevance": (4, 2), number_name: (3, 5)}
+            for number_name in ("Fall-Nr.", "Frage-Nr", "case_number", "Ticketnummer")
+        ),
     ],
 )
 def test_other_columns_that_hold_no_labels_leave_no_doubt(columns):
