@@ -8,6 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import filterfalse
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
@@ -140,9 +141,10 @@ def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[
         reasons, advice = [labelled.grouped_by], "correct the grouping with --map group=COLUMN"
         if n_clusters < len(labelled.documents):
             reasons.append("documents that share a text count as one")
-            texts = labelled.reading.texts.items()
-            other_columns = [column for name, column in texts if not is_text_name(name)]
-            column = other_columns[0] if other_columns else "COLUMN"
+            column = "COLUMN"
+            for name in filterfalse(is_text_name, labelled.reading.texts):
+                if len({item.texts.get(name) for item in labelled.items}) >= MIN_DOCUMENTS_TO_SPLIT:
+                    column = labelled.reading.texts[name]
             advice = f"name a text that tells them apart with {map_flag('input', [column])}"
         reasons.append(f"at least {MIN_DOCUMENTS_TO_SPLIT} are needed, 30 are a fair start")
         raise LabelError(
