@@ -12,7 +12,7 @@ from optimize.items import judged_output_name
 from optimize.measuring.scored import ScoredItems
 from optimize.statistics.balanced import PASS_THRESHOLD
 from optimize.statistics.coefficients import midranks
-from optimize.statistics.intervals import Mask, Vector
+from optimize.statistics.intervals import Mask, Matrix
 
 # "change" is an output on which two judges differ; all other kinds are errors of one judge.
 MissKind = Literal["false pass", "false alarm", "too high", "too low", "wrong side", "change"]
@@ -30,7 +30,8 @@ class Miss:
     `verdict` has the old and the new judge's, and `score` is the new judge's. `decided_by` has the
     answers to the judge's questions that moved its score most. `annotations` has pairs of an
     annotator's name, and the annotator's label and comment. `texts` are the texts that the judge
-    read; `output_names` are the names of the output in `texts`, or of a pair's two outputs.
+    read; `output_names` are the names of the output in `texts`, or of a pair's two outputs. `ranks`
+    says how many of the outputs that are ranked together a rating's miss is ranked above.
     """
 
     kind: MissKind = field(metadata={"json": "miss"})
@@ -46,9 +47,12 @@ class Miss:
     annotations: Sequence[tuple[str, str]]
     texts: Mapping[str, str]
     output_names: Sequence[str]
+    ranks: str = ""
 
     @classmethod
-    def from_row(cls, scored_items: ScoredItems, kind: MissKind, row: int) -> "Miss":
+    def from_row(
+        cls, scored_items: ScoredItems, kind: MissKind, row: int, ranks: str = ""
+    ) -> "Miss":
         item, judgement = scored_items.items[row], scored_items.judgements[row]
         output_names = [*item.texts][-2:]
         if not scored_items.is_pairwise:
@@ -68,6 +72,7 @@ class Miss:
             annotations=_annotations(scored_items, row),
             texts=item.texts,
             output_names=output_names,
+            ranks=ranks,
         )
 
     @property
@@ -82,7 +87,7 @@ class Miss:
         return {"output": self.output, **{f"text_{name}": self.texts[name] for name in other_names}}
 
     def to_json(self) -> JsonObject:
-        excluded = "annotations", "texts", "output_names"
+        excluded = "annotations", "texts", "output_names", "ranks"
         return {**fields_json(self, *excluded, decimals=None), **self.text_by_key}
 
 
@@ -95,7 +100,7 @@ def find_misses(
     wrong by `MIN_RANK_DIFFERENCE`. A pair is a miss if people prefer one of its outputs, and the
     judge does not prefer the same one.
     """
-    scores, human = scored_items.scores, scored_items.human
+    scores, human, ranks = scored_items.scores, scored_items.human, [""] * len(scored_items.items)
     is_miss_by_kind: dict[MissKind, Mask]
     # A failed judgement is NaN, for which every comparison is false.
     if scored_items.has_verdicts:
@@ -108,7 +113,15 @@ def find_misses(
         differences = scores - human
         is_miss_by_kind = {"wrong side": (scores * human <= 0) & (human != 0)}
     else:
-        differences = rank_differences(scored_items)
+        shares = outranked_shares(scored_items)
+        # Without rounding errors, equal differences are equally bad.
+        differences = (shares[0] - shares[1]).round(9)
+        others = "the document's" if scored_items.level == "summary" else "the"
+        ranks = [
+            f"People rank it above {human_share:.0%} of {others} other outputs, the judge above "
+            f"{judge_share:.0%}."
+            for judge_share, human_share in shares.T
+        ]
         is_visible = np.abs(scores - human) >= MIN_VISIBLE_DIFFERENCE
         is_miss_by_kind = {
             "too high": is_visible & (differences >= MIN_RANK_DIFFERENCE),
@@ -117,26 +130,27 @@ def find_misses(
     worst_first = np.argsort(-np.abs(differences), kind="stable")
     return {
         kind: [
-            Miss.from_row(scored_items, kind, row)
+            Miss.from_row(scored_items, kind, row, ranks[row])
             for row in worst_first[is_miss[worst_first]][:max_per_kind].tolist()
         ]
         for kind, is_miss in is_miss_by_kind.items()
     }
 
 
-def rank_differences(scored_items: ScoredItems) -> Vector:
-    """Return each output's rank by the judge minus its rank by people, as a share of all ranks.
+def outranked_shares(scored_items: ScoredItems) -> Matrix:
+    """Return the shares of the other outputs above which the judge, and people, rank each output.
 
-    The difference is 0 for an output without a score, and where people rate all outputs alike.
+    The shape is (2, outputs). An output counts half of those that are tied with it. The shares are
+    0 for an output without a score, and where people rate all outputs alike.
     """
     scores, human = scored_items.scores, scored_items.human
-    differences = np.zeros(len(human))
+    shares = np.zeros((2, len(human)))
     for rows in scored_items.rows_ranked_together:
         scored_rows = rows[~np.isnan(scores[rows])]
         if np.unique(human[scored_rows]).size > 1:
-            judge_ranks, human_ranks = midranks(np.stack([scores[scored_rows], human[scored_rows]]))
-            differences[scored_rows] = (judge_ranks - human_ranks) / (scored_rows.size - 1)
-    return differences
+            ranks = midranks(np.stack([scores[scored_rows], human[scored_rows]]))
+            shares[:, scored_rows] = (ranks - 1) / (scored_rows.size - 1)
+    return shares
 
 
 def _annotations(scored_items: ScoredItems, row: int) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from report_cases import gain, on_split, outputs, pairs, plain, run_page, text_o
 
 from judges.judgement import Judgement
 from optimize.measuring.injection import ProbeResult
-from optimize.measuring.misses import find_misses, rank_differences
+from optimize.measuring.misses import find_misses, outranked_shares
 from optimize.measuring.scorecard import Scorecard
 from optimize.report import charts
 from optimize.report.page import sentence_difference
@@ -114,8 +114,10 @@ def test_a_miss_shows_its_text_and_every_annotator(tmp_path):
     comments = ("says it all", "too long")
     evidence = outputs([1, 5], [[4, 5], [1, 2]], "dd", comments=comments, **texts, **names)
     text = text_of(run_page(evidence, tmp_path))
-    assert "d/0 old People: 4.5 . Judge: 1 ." in text
-    assert "d/1 new People: 1.5 . Judge: 5 ." in text
+    # The scores alone may contradict the ranks that are compared.
+    above = ". People rank it above {} of the document's other outputs, the judge above {}."
+    assert f"d/0 old People: 4.5 . Judge: 1 {above.format('100%', '0%')}" in text
+    assert f"d/1 new People: 1.5 . Judge: 5 {above.format('0%', '100%')}" in text
     for part in ("Judge: It says what matters.", "ann : 4. says it all", "bob : 5. too long"):
         assert part in text
     # The output's beginning is in sight, and the rest can be unfolded.
@@ -145,7 +147,8 @@ def test_the_worst_miss_comes_first_and_equal_ratings_are_no_miss(evidence, diff
     ids = {kind: [miss.id for miss in listed] for kind, listed in misses}
     assert ids == {kind: [evidence.items[row].id for row in worst] for kind, worst in rows.items()}
     if differences is not None:
-        assert rank_differences(evidence).tolist() == differences
+        judge_shares, human_shares = outranked_shares(evidence)
+        assert (judge_shares - human_shares).tolist() == differences
 
 
 def test_verdicts_and_pairs_are_counted_by_peoples_labels():
