@@ -68,12 +68,11 @@ def _match_as_labels(
     table = Table(name="", sha256="", is_typed=False, columns=tuple(table_columns), rows=table_rows)
     roles = infer_roles(table, ReadOptions(reads_labels=False), "outputs")
     responses = roles.responses.columns if subject.is_pairwise and roles.responses else ()
-    response_columns = dict(zip(subject.fields, responses, strict=False))
     column_by_text = {name: c for name, c in roles.texts.items() if c not in responses}
     if only_text := only_text_name(column_by_text, subject.inputs):
         (input_name,) = subject.inputs
         column_by_text[input_name] = column_by_text[only_text]
-    return {**column_by_text, **response_columns}
+    return column_by_text | dict(zip(subject.fields, responses, strict=False))
 
 
 def find_columns(

@@ -55,9 +55,8 @@ def _find_columns(columns: Columns, dimension: str, problems: Problems) -> Colum
     if not columns.has(exact_name):
         # The judge `helpful` may have been named after a column `Helpful?`.
         equal_names = {name for name in columns.table.columns if judge_name(name) == dimension}
-    similar_names = [
-        name for name in columns.likely_ratings if dimension_words <= {*name_words(name)}
-    ]
+    likely_ratings = columns.likely_ratings
+    similar_names = [name for name in likely_ratings if dimension_words <= {*name_words(name)}]
     possible_columns = tuple(dict.fromkeys((*sorted(equal_names), *similar_names)))
     if not (equal_names or len(similar_names) > 1):
         possible_columns = _label_columns(columns, dimension)
@@ -66,7 +65,7 @@ def _find_columns(columns: Columns, dimension: str, problems: Problems) -> Colum
         if dimension not in judges and similar_name(dimension, other_names.union(judges)):
             return ()  # the dimension is probably misspelt
         if dimension not in judges and not possible_columns:
-            _ask_for_columns(dimension, columns.likely_ratings, columns, problems)
+            _ask_for_columns(dimension, likely_ratings, columns, problems)
             return ()
     if len(possible_columns) == 1:
         return possible_columns

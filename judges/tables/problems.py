@@ -67,23 +67,27 @@ class Problem:
 
 
 def problem_lines(problems: Iterable[Problem]) -> list[str]:
-    """Return a line for each fault of a column: the first problem, and the other rows."""
+    """Return a line for each kind of problem in a column: the first problem, and the other rows."""
     similar_problems: dict[tuple[str | None, ...], list[Problem]] = defaultdict(list)
     for problem in problems:
-        key = problem.file, problem.kind, problem.field, problem.fault, problem.advice
+        key = problem.file, problem.kind, problem.field, problem.advice
         similar_problems[key].append(problem)
     lines: list[str] = []
     for first, *others in similar_problems.values():
         line = str(first)
         if others:
-            rows = [
-                f"{o.line}" if o.value == first.value else f"{o.line}: {o.value}"
-                for o in others[:12]
-            ]
+            rows = [f"{other.line}{_difference(other, first)}" for other in others[:12]]
             n_text = count_text(len(others), f"more {first.unit}")
             line += f" (also in {n_text}: {'; '.join(rows)}{'; ...' * (len(others) > 12)})"
         lines.append(line)
     return lines
+
+
+def _difference(problem: Problem, first: Problem) -> str:
+    """Return a problem's value, or its value and fault, if the first problem has others."""
+    if problem.fault == first.fault:
+        return "" if problem.value == first.value else f": {problem.value}"
+    return ": " + " ".join(filter(None, (problem.value, problem.fault)))
 
 
 class Problems(list[Problem]):
