@@ -115,7 +115,8 @@ def _labels_to_add(
     if words:
         agreement = verdict_agreement(scored_rows(test.human, test.human, test.document_ids))
         n_passes = int((all_items.human == 1).sum())
-        yield from labels_for_rates(agreement, len(test), n_passes, len(all_items), words)
+        for amount in labels_for_rates(agreement, len(test), n_passes, len(all_items), words):
+            yield f"{amount} on test"
         return
     for figure, n_missing in n_missing_by_figure.items():
         if n_missing:
@@ -150,4 +151,4 @@ def labels_for_rates(
             n_more_documents = math.ceil(n_missing_documents * n_outputs / n_test)
             amount = f"{n_more_documents:,} more documents with {word} outputs"
         if n_missing > 0:
-            yield f"{amount} for an interval of {figure} on test"
+            yield f"{amount} for an interval of {figure}"

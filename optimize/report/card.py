@@ -6,14 +6,15 @@ from typing import NamedTuple
 
 from judges.tables.problems import count_text
 from optimize.figures.as_text import figure_text, number_text, share_text, short_name
+from optimize.inputs.labelled import PASS_FAIL
 from optimize.items import DataCounts
 from optimize.measuring.scorecard import Scorecard, VerdictFigures
 from optimize.measuring.scored import TuningOverlap
 from optimize.report.answer import Fact, Tile
+from optimize.report.bearing import labels_for_rates
 from optimize.statistics.coefficients import COEFFICIENTS
 from optimize.statistics.floor import FloorOutcome, suggested_floors
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, MIN_PERFECT, IntervalEstimate
-from optimize.statistics.verdict_rates import MIN_DOCUMENTS_FOR_RATES, MIN_OUTPUTS_FOR_RATES
 
 # The share of pairs to which the judge gives equal scores is printed if it is at least this.
 MIN_TIE_SHARE = 0.01
@@ -352,20 +353,19 @@ def floors_advice(scorecard: Scorecard, command: str = "") -> str:
     return f"Give the floors that it must stay above: {flags_text}. {ci_advice}"
 
 
-def labels_advice(scorecard: Scorecard) -> str:
-    """Return which labels to add so that the interval gets narrow; "" if it is narrow."""
+def labels_advice(scorecard: Scorecard, n_passes: int = 0, n_outputs: int = 0) -> str:
+    """Return which labels to add so that the interval gets narrow; "" if it is narrow.
+
+    If the figures are on the test split, all `n_outputs` labels have `n_passes` passes.
+    """
     n_documents = scorecard.pairwise_accuracy.n_documents
-    if scorecard.verdict_figures:
-        judge = scorecard.verdict_figures.judge
-        n_documents = judge.n_documents
-        sentences = [
-            f"Label {count_text(n_missing, f'more {label}')} for an interval: it needs "
-            f"{MIN_OUTPUTS_FOR_RATES}, from {MIN_DOCUMENTS_FOR_RATES} documents."
-            for label, n_missing in judge.n_missing_labels.items()
-            if n_missing
-        ]
-        if sentences:
-            return " ".join(sentences)
+    if figures := scorecard.verdict_figures:
+        n_documents = figures.judge.n_documents
+        n_test = scorecard.rho.n_outputs + scorecard.rho.n_failed
+        numbers = n_test, n_passes, n_outputs or n_test
+        if amounts := [*labels_for_rates(figures.judge, *numbers, PASS_FAIL)]:
+            where_text = " on test" if n_outputs else ""
+            return f"Label {f'{where_text}; '.join(amounts)}{where_text}."
     if is_perfect(scorecard):
         return ""
     interval, documents_text = scorecard.share_right.interval, count_text(n_documents, "document")

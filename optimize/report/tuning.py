@@ -8,12 +8,9 @@ from dataclasses import replace
 from judges.protocol import is_embedded
 from judges.tables.problems import count_text
 from optimize.figures.as_text import SPLIT_TITLES, command_text, cost_text, figure_text, number_text
-from optimize.inputs.labelled import PASS_FAIL
-from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.report import card
 from optimize.report.answer import MAX_RUN_LINES, Fact, ReportAnswer, ReportTable
-from optimize.report.bearing import labels_for_rates
 from optimize.statistics.intervals import MIN_PERFECT
 
 # The first step is to fix the failures if a larger share of outputs than this has no score.
@@ -174,7 +171,7 @@ def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
     is_untuned_perfect = result.test.untuned.share_right.value >= MIN_PERFECT
     if result.limit_reached and not is_untuned_perfect and (obstacle or result.shipped != "tuned"):
         steps.append(LARGER_LIMIT_STEP)
-    labels_step = _labels_step(result, scorecard)
+    labels_step = card.labels_advice(scorecard, result.n_passes, result.data_counts.n_outputs)
     gain_steps = _steps_if_gain_unproven(result, result.test)
     if obstacle and not obstacle.is_failure:
         # Without an interval, labels come first: only they tell if the next run gains anything.
@@ -186,15 +183,6 @@ def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
         floors_text = card.floors_advice(scorecard, command)
         steps.append(f"Load it with `judges.load({json.dumps(folder)})`. {floors_text}")
     return [*filter(None, steps)][:MAX_STEPS]
-
-
-def _labels_step(result: TuningResult, scorecard: Scorecard) -> str:
-    if figures := scorecard.verdict_figures:
-        n_test = scorecard.rho.n_outputs + scorecard.rho.n_failed
-        numbers = n_test, result.n_passes, result.data_counts.n_outputs
-        if amounts := "; ".join(labels_for_rates(figures.judge, *numbers, PASS_FAIL)):
-            return f"Label {amounts}."
-    return card.labels_advice(scorecard)
 
 
 def _steps_if_gain_unproven(result: TuningResult, test: SplitResult) -> Iterator[str]:

@@ -143,7 +143,7 @@ def test_too_few_fails_withhold_the_interval_and_leave_the_gate_undecided():
     arguments = files([(1, 0.9, 9), (0, 0.1, 1)], documents=6)
     result = run(command, *arguments, "--min-tnr", "0.5")
     assert "Fails caught (TNR): 100%; it misses 0 of 6 fails." in result.stdout
-    assert "Next: Label 4 more fails" in result.stdout
+    assert "Next: Label 4 more fail outputs for an interval of TNR." in result.stdout
     assert "TNR 1.0000 too few for an interval, --min-tnr 0.5: 4 more fails" in result.err
     assert result.code == 3
 
