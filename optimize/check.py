@@ -128,14 +128,11 @@ def _read_options(flags: Namespace) -> ReadOptions:
     return replace(label_source.options, dimensions=dimensions, scales=scales)
 
 
-def _dimension_notes(labels: AnyLabels) -> list[str]:
-    """Return notes on dimensions with labels of two values, if some are left out or all equal."""
-    notes = list[str]()
-    if isinstance(labels, LabelledPairs):
-        return notes
-    for dimension in sorted(labels.words.keys() & {*labels.dimensions}):
-        notes += with_ratings(labels, dimension).notes[len(labels.notes) :]
-    return notes
+def _dimension_notes(labels: AnyLabels) -> Iterator[str]:
+    """Yield notes on dimensions with labels of two values, if some are left out or all equal."""
+    if isinstance(labels, LabelledSet):
+        for dimension in sorted(labels.words.keys() & {*labels.dimensions}):
+            yield from with_ratings(labels, dimension).notes[len(labels.notes) :]
 
 
 def _document_notes(labels: AnyLabels) -> Iterator[str]:
@@ -272,11 +269,8 @@ def next_step_lines(
     ratings = ratings_on(labelled_items, dimension)
     if len({*ratings}) < 2:
         return  # no judge can be tuned, and `check` prints a note that says so
-    argument, name, map_text = (
-        arguments_by_dimension(flags).get(dimension, dimension),
-        dimension,
-        "",
-    )
+    argument = arguments_by_dimension(flags).get(dimension, dimension)
+    name, map_text = dimension, ""
     is_defined = dimension in catalog.SUBJECT_BY_NAME or argument != dimension
     is_verdict = dimension in labelled_items.words
     if not (is_defined or VALID_NAME.match(judge_name(dimension))):

@@ -239,10 +239,7 @@ def _print_notes(recording: Recording) -> None:
 
 
 def load_judges(
-    flags: Namespace,
-    judge_arguments: Iterable[tuple[str, str]],
-    lm: str,
-    scale_text: str | None,
+    flags: Namespace, judge_arguments: Iterable[tuple[str, str]], lm: str, scale_text: str | None
 ) -> list[NamedJudge]:
     """Load the judges, and set them to the labels' scale and to the model that flags name."""
     judges, providers = list[NamedJudge](), set[str]()

@@ -93,21 +93,19 @@ class LabelSource:
                 noun, judged_noun = ("outputs", "pairs") if is_pairwise else ("pairs", "outputs")
                 raise LabelError(f"{data.name} has {noun}, but {name} is judged on {judged_noun}")
             return data
-        if is_pairwise and self.options.annotations is not None:
-            raise SettingsError(
-                f"{self.options.annotations}: votes on pairs are read only from the pairs' own "
-                "file: add them to it as a column votes, and leave out "
-                f"{option_name('annotations')}"
-            )
         if is_pairwise:
+            if self.options.annotations is not None:
+                raise SettingsError(
+                    f"{self.options.annotations}: votes on pairs are read only from the pairs' own "
+                    f"file: add them as a column votes, and leave out {option_name('annotations')}"
+                )
             options = replace(self.options, texts=texts)
             return read_labelled_items(self.file_or_rows, options, item_kind="pairs")
         label_source = self
         if isinstance(subject, Dimension) and subject.words:
             # The judge's own words are read as labels, even if --values does not name them.
             judge_values = dict(zip(map(normalize_word, subject.words), (1, 0), strict=True))
-            options = replace(self.options, judge_values=judge_values)
-            label_source = replace(self, options=options)
+            label_source = replace(self, options=replace(self.options, judge_values=judge_values))
         return _read_on_scale(label_source, name, subject, texts)
 
     def read_outputs(

@@ -151,15 +151,14 @@ def read_tool_results(
         raise RecordingError(f"{file_text}: {advice_text}")
     metrics = [*chain.from_iterable(_metrics_in(tool, row) for row in rows)]
     metric = _choose_metric(file_text, (metric, dimension), tool, metrics)
-    judgements_by_id, n_other_outputs = _read_judgements(
-        path, tool, metric, zip(rows, labelled_outputs, strict=True), dimension in labels.words
-    )
+    matched_rows, has_verdicts = zip(rows, labelled_outputs, strict=True), dimension in labels.words
+    judgements_by_id = _read_judgements(path, tool, metric, matched_rows, has_verdicts)
     match_text = f"matched {len(labelled_ids):,} of {len(labels.outputs):,} labelled rows"
     notes, warnings = [f"{file_text}: {metric!r}; {match_text}"], list[str]()
     if (n_repeats := max(map(len, judgements_by_id.values()), default=0)) > 1:
         repeats_text = f"up to {n_repeats} scores of one output (epochs, repeats)"
         notes.append(f"{file_text}: {repeats_text} are averaged")
-    if n_other_outputs:
+    if n_other_outputs := len(rows) - sum(map(len, judgements_by_id.values())):
         left_out_text = f"{count_text(n_other_outputs, 'row')} left out"
         warnings.append(f"{file_text}: {left_out_text}: people labelled another output")
     judgement_by_id = {row_id: _mean_judgement(group) for row_id, group in judgements_by_id.items()}
@@ -212,13 +211,9 @@ def _read_judgements(
     metric: str,
     matched_rows: Iterable[tuple[Record, LabelledOutput | None]],
     has_verdicts: bool,
-) -> tuple[dict[str, list[Judgement]], int]:
-    """Return the judgements by id, and how many rows have another output than people labelled.
-
-    A row that belongs to no labelled row has its place in the file as its id.
-    """
+) -> dict[str, list[Judgement]]:
+    """Return the judgements by id, without rows with another output than people labelled."""
     judgements_by_id: dict[str, list[Judgement]] = defaultdict(list)
-    n_other_outputs = 0
     for row_number, (row, labelled_output) in enumerate(matched_rows, start=1):
         location = f"{path.name}, row {row_number}"
         scores = [entry for name, entry in _metrics_in(tool, row) if name == metric]
@@ -227,9 +222,7 @@ def _read_judgements(
             judgements_by_id[location].append(judgement)
         elif judgement.failure or not _has_other_output(tool, row, labelled_output):
             judgements_by_id[labelled_output.id].append(judgement)
-        else:
-            n_other_outputs += 1
-    return judgements_by_id, n_other_outputs
+    return judgements_by_id
 
 
 def _text_pairs(labelled_output: LabelledOutput) -> Iterator[tuple[str, str]]:
@@ -302,11 +295,11 @@ def _choose_metric(
 
 def _find_metric(name: str, metrics: Collection[str]) -> str:
     """Return the metric of this name, or the only one whose name differs in case or spacing."""
+    if name in metrics:
+        return name
     # DeepEval adds the kind of metric to its name, as in "Correctness [GEval]".
     key = name_key(name)
     alike_metrics = [metric for metric in metrics if name_key(metric.partition(" [")[0]) == key]
-    if name in metrics:
-        return name
     return alike_metrics[0] if len(alike_metrics) == 1 else ""
 
 

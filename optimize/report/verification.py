@@ -1,7 +1,7 @@
 """A verification in sentences: whether to use the judge, its floors, and what to do next."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -29,8 +29,6 @@ from optimize.statistics.verdict_rates import Rate
 
 # The table of all misses of a judge of pass or fail, in the folder of its page.
 MISSES_FILE = "misses.csv"
-# A text for each floor, and for each other reason to fail, by outcome; the worst comes first.
-FloorTexts = dict[FloorOutcome, list[str]]
 # The influence of length or position on scores is reported if it is at least this large.
 MIN_ASSOCIATION = 0.1
 
@@ -50,21 +48,21 @@ def verification_json(result: Verification) -> JsonObject:
     }
 
 
-def floor_faults(texts: FloorTexts) -> list[str]:
+def floor_faults(texts: Mapping[FloorOutcome, list[str]]) -> list[str]:
     """Return a line for each floor that a figure is below, or that these labels cannot decide."""
     outcomes: tuple[FloorOutcome, ...] = ("falls short", "undecided")
     return [f"{outcome}: {text}" for outcome in outcomes for text in texts[outcome]]
 
 
-def floor_outcome(texts: FloorTexts) -> FloorOutcome | None:
+def floor_outcome(texts: Mapping[FloorOutcome, list[str]]) -> FloorOutcome | None:
     """Return the worst outcome; None if there are no floors and no other reasons to fail."""
     return next((outcome for outcome in texts if texts[outcome]), None)
 
 
-def floor_texts(result: Verification) -> FloorTexts:
-    """Check each floor, and say for each what its figure shows."""
+def floor_texts(result: Verification) -> dict[FloorOutcome, list[str]]:
+    """Return a text for each floor, and for each other reason to fail, by outcome; worst first."""
     scorecard, reasons = result.scorecard, [*_reasons_to_fail(result)]
-    texts: FloorTexts = {"falls short": reasons, "undecided": [], "holds": []}
+    texts: dict[FloorOutcome, list[str]] = {"falls short": reasons, "undecided": [], "holds": []}
     for name, floor in result.floors.items() if not scorecard.has_same_scores else ():
         figure_name, counted_label, _ = FLOOR_FIGURES[name]
         figure: Correlation | Rate = scorecard.rho
