@@ -5,7 +5,6 @@ import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from itertools import filterfalse
 from pathlib import Path
 from random import Random
 
@@ -37,12 +36,7 @@ from optimize.inputs.flags import (
     run_and_print,
 )
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels, LabelSource
-from optimize.inputs.subjects import (
-    find_subject,
-    new_judge_texts,
-    unread_columns,
-    usable_texts,
-)
+from optimize.inputs.subjects import find_subject, new_judge_texts, unread_columns, usable_texts
 from optimize.label_page.server import LabelServer
 from optimize.label_page.session import JudgeAnswer, LabelSession, answer_numbers
 from optimize.task_flags import load_judges
@@ -114,11 +108,10 @@ def label(flags: Namespace) -> CommandOutcome:
             seed=flags.seed,
         )
         try:
-            notes = [*items_to_label.notes, *session.label_log.notes]
             shown_texts = (*input_names, *field_by_output.values())
-            if unread_text := unread_columns(items_to_label.reading, shown_texts):
-                notes.append(f"columns not read: {unread_text}")
-            print_notes(notes)
+            unread_text = unread_columns(items_to_label.reading, shown_texts)
+            unread_notes = [f"columns not read: {unread_text}"] if unread_text else []
+            print_notes([*items_to_label.notes, *unread_notes, *session.label_log.notes])
             if judge:
                 session.judge_answers = _ask_judge(judge, label_rows, flags, subject)
             with LabelServer(session, flags.port) as server, suppress(KeyboardInterrupt):
@@ -134,25 +127,23 @@ def label(flags: Namespace) -> CommandOutcome:
     labels_text = f"{count_text(n_labels, 'label')} in {label_path}"
     if n_labels < MIN_LABELS_TO_TUNE:
         labels_text += f"; {MIN_LABELS_TO_TUNE} labels on 20 documents are enough to start tuning"
-    mapped_texts = [*filter(label_source.options.columns_by_name.__contains__, text_names)]
+    mapped_texts = [name for name in text_names if name in label_source.options.columns_by_name]
     next_step_text = _tune_command(flags, subject, label_path, mapped_texts)
     if SWAP_SAMPLE_COLUMN in label_rows[0]:
         next_step_text = f"run verify --against with --changed {shlex.quote(str(label_path))}"
     return CommandOutcome(None, ["", labels_text, f"next: {next_step_text}"])
 
 
-def _tune_command(
-    flags: Namespace, subject: Subject, label_path: Path, mapped_texts: Sequence[str]
-) -> str:
-    """Return the command that tunes on the label file, in which a mapped text has its new name."""
+def _tune_command(flags: Namespace, subject: Subject, path: Path, mapped_texts: list[str]) -> str:
     subject_flag = "pairwise" if flags.pairwise else "dimension"
     subject_text = flags.pairwise or flags.dimension
     if not find_subject(subject_text):
         _, _, definition = subject_text.partition("=")
         subject_text = f"{subject.name}={definition}" if definition else subject.name
-    values = {"data": str(label_path), subject_flag: subject_text, "scale": flags.scale}
-    unusual_texts = filterfalse(is_text_name, mapped_texts)  # not read unless a --map names them
-    return command_text("tune", **values, map=[f"{name}={name}" for name in unusual_texts])
+    values = {"data": str(path), subject_flag: subject_text, "scale": flags.scale}
+    # The label file has these texts by their new names. Unusual names are only read by --map.
+    map_flags = [f"{name}={name}" for name in mapped_texts if not is_text_name(name)]
+    return command_text("tune", **values, map=map_flags)
 
 
 def _label_file_rows(items_to_label: AnyLabels, seed: int) -> list[Mapping[str, object]]:

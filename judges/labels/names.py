@@ -43,7 +43,6 @@ _COMMENT_WORDS = (
     r"explication|observation|pourquoi|comentario|explicación|observacion|motivo)(?:e?s|e|en)?"
 )
 _NAME_WORD = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
-
 # Matches names such as `Fall-Nr.`, `Case number` and `Ticketnummer`.
 _NUMBER_NAME = re.compile(r".+(?:number|nummer|[ _-]nr\.?)", re.IGNORECASE)
 

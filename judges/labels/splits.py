@@ -8,12 +8,11 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import filterfalse
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
-from judges.labels.names import is_source_or_output, is_text_name, map_flag, source_name
+from judges.labels.names import is_source_or_output, source_name
 from judges.labels.types import LabelError, LabelledItem, LabelledItems, LabelledPair, LabelledSet
 from judges.tables.problems import count_text, joined_names
 
@@ -141,11 +140,7 @@ def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[
         reasons, advice = [labelled.grouped_by], "correct the grouping with --map group=COLUMN"
         if n_clusters < len(labelled.documents):
             reasons.append("documents that share a text count as one")
-            column = "COLUMN"
-            for name in filterfalse(is_text_name, labelled.reading.texts):
-                if len({item.texts.get(name) for item in labelled.items}) >= MIN_DOCUMENTS_TO_SPLIT:
-                    column = labelled.reading.texts[name]
-            advice = f"name a text that tells them apart with {map_flag('input', [column])}"
+            advice = "name an unread text that tells them apart with --map input=COLUMN"
         reasons.append(f"at least {MIN_DOCUMENTS_TO_SPLIT} are needed, 30 are a fair start")
         raise LabelError(
             f"{labelled.name}: {documents_text} too few to split into train, dev and test "

@@ -96,13 +96,13 @@ def test_too_few_documents_are_refused_with_a_way_out(rows, fault):
         split(rows)
 
 
-def test_if_equal_answers_join_documents_the_column_that_tells_them_apart_is_named():
+def test_if_equal_answers_join_documents_naming_the_question_tells_them_apart():
     rows = [
         {"case_id": n, "Kundenfrage": f"Wo ist mein Paket {n}, das ich so lange erwarte?"}
         | {"Antwort": "Es kommt bald.", "relevance": n % 5 + 1}
         for n in range(20)
     ]
-    with pytest.raises(data.LabelError, match="them apart with --map input=Kundenfrage, or"):
+    with pytest.raises(data.LabelError, match="them apart with --map input=COLUMN, or"):
         data.split(data.read_labels(rows), seed=0)
     labelled = data.read_labels(rows, map={"input": "Kundenfrage"})
     assert len(data.split(labelled, seed=0).train.documents) == 7
