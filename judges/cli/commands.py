@@ -119,6 +119,5 @@ def _add_table_flags(parser: Parser, *, data_help: str, is_pairwise: bool) -> No
     add_flags(group, "--plan", "--samples", "--temperature")
     group = parser.add_argument_group("the run")
     help_text = "use batch files at half price: submit, and collect within a day"
-    steps = ("submit", "collect")
-    group.add_argument("--batch-api", choices=steps, metavar="STEP", help=help_text)
+    group.add_argument("--batch-api", choices=("submit", "collect"), metavar="STEP", help=help_text)
     add_flags(group, "--dry-run", "--json", "--verbose", "--quiet")

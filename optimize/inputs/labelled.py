@@ -71,10 +71,8 @@ class LabelSource:
     @classmethod
     def from_flags(cls, flags: Namespace) -> "LabelSource":
         """Return the source that --data, --map, --values, --annotations and --scale describe."""
-        settings = {
-            name: getattr(flags, name) for name in ("map", "values", "annotations", "scale")
-        }
-        return cls.of(flags.data or None, **settings)
+        names = "map", "values", "annotations", "scale"
+        return cls.of(flags.data or None, **{name: getattr(flags, name) for name in names})
 
     def read(
         self, name: str, subject: Subject | None, *, is_pairwise: bool, texts: Sequence[str] | None

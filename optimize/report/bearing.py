@@ -51,8 +51,9 @@ def bearing_texts(labels: AnyLabels, dimension: str) -> dict[str, str]:
         advice.append("a second annotator on 30 outputs")
     if not np.ptp(items.human):
         absent_word = words[int(items.human[0])] if words else "other rating"
-        among_text = f"among {len(items):,} labels"
-        advice = [f"no {absent_word} {among_text}, so nothing to learn or to measure"]
+        advice = [
+            f"no {absent_word} among {len(items):,} labels, so nothing to learn or to measure"
+        ]
     text_by_heading = {
         "labels": f"{dimension}: {distribution_text}",
         "people": people_text or "how far they agree is not known",
