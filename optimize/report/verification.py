@@ -59,7 +59,9 @@ def floor_outcome(texts: Mapping[FloorOutcome, list[str]]) -> FloorOutcome | Non
     return next((outcome for outcome in texts if texts[outcome]), None)
 
 
-def floor_texts(result: Verification) -> dict[FloorOutcome, list[str]]:
+def floor_texts(
+    result: Verification, *, with_labels_to_add: bool = True
+) -> dict[FloorOutcome, list[str]]:
     """Return a text for each floor, and for each other reason to fail, by outcome; worst first."""
     scorecard, reasons = result.scorecard, [*_reasons_to_fail(result)]
     texts: dict[FloorOutcome, list[str]] = {"falls short": reasons, "undecided": [], "holds": []}
@@ -74,7 +76,7 @@ def floor_texts(result: Verification) -> dict[FloorOutcome, list[str]]:
             ends_text = f"{interval_text(figure.interval)}{looks_text(result.looks)}"
             text = f"{figure_name} {figure.value:.4f} {ends_text}"
         text += f" >= {floor:g}" if outcome == "holds" else f", --min-{name} {floor:g}"
-        if outcome == "undecided":
+        if outcome == "undecided" and with_labels_to_add:
             text += f": {_labels_to_add_text(scorecard, figure, counted_label, floor)}"
         texts[outcome].append(text)
     return texts
@@ -118,7 +120,7 @@ def verification_lines(
     footer = "Its errors: --report FILE.html shows them."
     if page_path:  # terminals make a link of a URI
         footer = f"Its errors: {Path(page_path).resolve().as_uri()}"
-    # The answer leaves out the faults, because the command prints them as errors below it.
+    # The command prints the faults as errors below the answer, with the labels to add.
     fault_lines = wrap_lines(
         *(f"dspy-judges verify: {fault}" for fault in floor_faults(floor_texts(result)))
     )
@@ -127,7 +129,7 @@ def verification_lines(
     misses_by_kind = [[miss for miss in misses if miss.kind == kind] for kind in kinds]
     alternating_misses = filter(None, chain(*zip_longest(*misses_by_kind)))
     miss_lines = [miss_line(miss.kind, miss) for miss in alternating_misses]
-    lines = verification_answer(result, with_faults=False).lines(
+    lines = verification_answer(result, with_labels_to_add=False).lines(
         MAX_VERIFY_LINES - len(fault_lines), details=miss_lines, footer=footer
     )
     if not with_all_levels:
@@ -142,9 +144,10 @@ def verification_lines(
     return [*lines, "", *card.correlation_lines(scorecard, counts.n_systems), *remark_lines]
 
 
-def verification_answer(result: Verification, *, with_faults: bool = True) -> ReportAnswer:
+def verification_answer(result: Verification, *, with_labels_to_add: bool = True) -> ReportAnswer:
     """Return the answer on a verification, which says first if the judge is above its floors."""
-    scorecard, texts = result.scorecard, floor_texts(result)
+    scorecard = result.scorecard
+    texts = floor_texts(result, with_labels_to_add=with_labels_to_add)
     outcome = floor_outcome(texts)
     judge_name = Path(result.judge).name.removesuffix(".jsonl")
     obstacle = card.obstacle_to_use(scorecard, result.data_counts, result.overlap)
@@ -152,9 +155,7 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
     if result.n_unjudged:
         unjudged_text = count_text(result.n_unjudged, f"more labelled {scorecard.unit}")
         measured_on += f" {unjudged_text} got no score."
-    gate_texts = floor_faults(texts) if with_faults else []
-    if texts["holds"]:
-        gate_texts.append(f"holds: {'; '.join(texts['holds'])}")
+    gate_texts = [f"{name}: {'; '.join(floors)}" for name, floors in texts.items() if floors]
     return ReportAnswer(
         title=f"How far does the judge {judge_name} agree with people on {result.dimension}?",
         headline=card.recommendation(scorecard, obstacle, outcome),
@@ -203,6 +204,7 @@ def verification_step(
     if outcome == "holds":
         ci_step = "The same command checks it in CI."
     if outcome == "undecided":
-        looks_advice = f"Label more; {card.LOOKS_ADVICE}."
-        ci_step = looks_advice if result.looks == 1 else card.LABEL_MORE
+        labels_step = labels_step or card.LABEL_MORE
+        looks_step = f"{labels_step.removesuffix('.')}; {card.LOOKS_ADVICE}."
+        return looks_step if result.looks == 1 else labels_step
     return f"{labels_step} {ci_step}".strip()

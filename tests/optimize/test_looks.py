@@ -77,7 +77,8 @@ def test_more_looks_can_leave_a_floor_undecided():
     # The figure's own interval is that of one look.
     assert one["tpr"] == four["tpr"]
     assert "of 4 looks, --min-tpr 0.895: about " in result.err
-    assert "Label more; then verify again with --looks 2" in run(verify, *gate[:-1], "0.91").out
+    answer = run(verify, *gate[:-1], "0.91").out
+    assert "Next: Label more documents; then verify again with --looks 2" in answer
 
 
 def test_looks_widen_the_interval_of_a_swap():

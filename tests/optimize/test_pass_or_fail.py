@@ -112,6 +112,9 @@ def test_the_gate_compares_the_whole_interval_with_the_floor(floors, code, gate,
     if gate:
         figures = json_of(command, *arguments, code=code)
         assert (figures["gate"], figures["passed"]) == (gate, code == 0)
+        # The decision and its figures are in the answer; how many labels would decide is said once.
+        assert f"Gate: {gate}: " in result.out
+        assert "would decide" not in result.out
 
 
 def test_the_report_of_a_gate_has_every_miss(here):
