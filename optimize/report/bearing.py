@@ -50,10 +50,8 @@ def bearing_texts(labels: AnyLabels, dimension: str) -> dict[str, str]:
     if not people_text:
         advice.append("a second annotator on 30 outputs")
     if not np.ptp(items.human):
-        absent_word = words[int(items.human[0])] if words else "other rating"
-        advice = [
-            f"no {absent_word} among {len(items):,} labels, so nothing to learn or to measure"
-        ]
+        word = words[int(items.human[0])] if words else "other rating"
+        advice = [f"no {word} among {len(items):,} labels, so nothing to learn or to measure"]
     text_by_heading = {
         "labels": f"{dimension}: {distribution_text}",
         "people": people_text or "how far they agree is not known",
