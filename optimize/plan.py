@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from dspy_judges.errors import ExistsError, SettingsError
-from judges.cli.flags import READING_FLAGS, Parser, add_flags
+from judges.cli.flags import READING_FLAGS, Parser, add_flags, parse_float
 from judges.judgement import AnyJudgement, Judgement
 from judges.labels.readers import read_labelled_items
 from judges.labels.types import LabelledSet
@@ -66,10 +66,11 @@ def parser() -> Parser:
     add("--labels", metavar="FILE", help="the labels so far, with the same ids as FILE")
     add("--scores", metavar="FILE", help="a judge's scores for all outputs")
     add_flags(command_parser, *READING_FLAGS, "--dimension", "--scale", "--json", "--quiet")
-    add("--target-width", metavar="W", type=float, default=0.1, help="wanted interval width (0.1)")
+    help_text = "wanted interval width (0.1)"
+    add("--target-width", metavar="W", type=parse_float, default=0.1, help=help_text)
     for name in ("tpr", "tnr"):
         help_text = f"plan to decide if {name.upper()} is above X, instead of a width"
-        add(f"--min-{name}", type=float, metavar="X", help=help_text)
+        add(f"--min-{name}", type=parse_float, metavar="X", help=help_text)
     add("--out", metavar="FILE", type=Path, help="the documents to label (FILE.next.jsonl)")
     add_flags(command_parser, "--seed")
     return command_parser

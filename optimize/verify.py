@@ -17,6 +17,7 @@ from judges.cli.flags import (
     Parser,
     add_model_flags,
     parse_count,
+    parse_float,
     request_options,
     split_named_value,
 )
@@ -80,12 +81,12 @@ def parser() -> Parser:
     add_task_flags(command_parser)
     for name, (figure, *_) in FLOOR_FIGURES.items():
         help_text = f"exit 1 if {figure}'s interval is below X, 3 if it holds X"
-        add(f"--min-{name}", type=float, metavar="X", help=help_text)
+        add(f"--min-{name}", type=parse_float, metavar="X", help=help_text)
     help_text = "number of checks that you plan as labels grow (1)"
     add("--looks", type=parse_count, default=1, metavar="N", help=help_text)
     add("--against", metavar="OLD", help="decide if JUDGE may replace OLD, a judge or a recording")
     help_text = f"how much worse JUDGE may be than OLD ({DEFAULT_MARGIN})"
-    add("--margin", type=float, metavar="X", help=help_text)
+    add("--margin", type=parse_float, metavar="X", help=help_text)
     add("--changed", metavar="FILE", help="decide by labels on the outputs whose verdict changes")
     add("--report", metavar="FILE", help="write a page with the figures and the judge's errors")
     add("--all", action="store_true", help="print every level and coefficient, too")

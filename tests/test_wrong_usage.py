@@ -61,6 +61,7 @@ TUNE_OWN = "tune --dimension own.yaml --data own.jsonl"
 VERIFY = "verify --data one.jsonl"
 COMPARE = "compare --dimension charm --data charm.jsonl"
 OLD = "--against old=relevance"
+POINT = "write a decimal point and no comma, as in 0.8"
 READ = "say how a file is read: name the file (--data)"
 ABOUT = "relevance is about 'relevance' (rating)"
 BARE = "no model 'gpt-5': write embedded or PROVIDER/NAME"
@@ -105,6 +106,10 @@ BARE = "no model 'gpt-5': write embedded or PROVIDER/NAME"
         (f"{TUNE_OWN} --max-calls 3", 2, "--max-calls 3"),
         (f"{TUNE_OWN} --optimizer gepa", 2, "--optimizer gepa: name a language model"),
         (f"{TUNE_OWN} --proposer-lm openai/m", 2, "--proposer-lm: the embedded model cannot"),
+        (f"{TUNE_OWN} --max-cost 1,50", 2, f"'1,50': expected a number; {POINT}"),
+        ("score fluency --data two.csv --max-cost 1,50", 2, f"a number, 0 or more; {POINT}"),
+        ("verify relevance --min-tpr 0,8", 2, f"'0,8': must be a number; {POINT}"),
+        ("plan two.csv --target-width 0,1", 2, f"'0,1': must be a number; {POINT}"),
         ("verify", 2, "JUDGE, --replies FILE or --scores FILE"),
         ("verify relevanse", 2, "relevance"),
         ("verify relevance --scores scores.jsonl", 2, "one thing to verify"),

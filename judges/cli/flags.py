@@ -1,6 +1,7 @@
 """Flags that several commands share, and functions that apply them to a judge."""
 
 import argparse
+import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -100,10 +101,16 @@ def _parse_number(
         number = read_number(text)
         if min_number <= number <= max_number and number == number_class(number):
             return number_class(number)
-    raise argparse.ArgumentTypeError(f"{text!r}: must be {allowed_text}")
+    raise argparse.ArgumentTypeError(f"{text!r}: must be {allowed_text}{comma_advice(text)}")
+
+
+def comma_advice(number_text: str) -> str:
+    """Return the end of a message on a wrong number, which is "" if the number has no comma."""
+    return "; write a decimal point and no comma, as in 0.8" if "," in number_text else ""
 
 
 # Functions for the `type` of `add_argument`.
+parse_float = partial(_parse_number, float, -math.inf, math.inf, "a number")
 parse_count = partial(_parse_number, int, 1, 1e15, "a whole number, 1 or more")
 parse_seed = partial(_parse_number, int, 0, 1e15, "a whole number, 0 or more")
 parse_dollars = partial(_parse_number, float, 0.0, 1e12, "a number, 0 or more")

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, ValidationError
 
 from dspy_judges.errors import SettingsError, option_name
-from judges.cli.flags import read_number, read_plan
+from judges.cli.flags import comma_advice, read_number, read_plan
 from judges.client import KEY_IN_NAME_PROBLEM, Price, Redactor, find_price, price_of, read_price
 from judges.labels.names import judge_name
 from judges.labels.values import WordValues
@@ -218,6 +218,7 @@ def _wrong_value_error(error: ValidationError, values: Mapping[str, object]) -> 
     reason = f"choose from {', '.join(choices)}" if choices else reason[:1].lower() + reason[1:]
     # The repr of a value such as a DataFrame has several lines, which are joined.
     value_text = " ".join(repr(values[setting]).split())[:80]
+    reason += comma_advice(value_text) if "number" in reason else ""
     return SettingsError(f"{option_name(setting, value_text)}: {reason}")
 
 
