@@ -66,8 +66,7 @@ def parser() -> Parser:
     add("--labels", metavar="FILE", help="the labels so far, with the same ids as FILE")
     add("--scores", metavar="FILE", help="a judge's scores for all outputs")
     add_flags(command_parser, *READING_FLAGS, "--dimension", "--scale", "--json", "--quiet")
-    help_text = "wanted interval width (0.1)"
-    add("--target-width", metavar="W", type=parse_float, default=0.1, help=help_text)
+    add("--target-width", metavar="W", type=parse_float, default=0.1, help="wanted width (0.1)")
     for name in ("tpr", "tnr"):
         help_text = f"plan to decide if {name.upper()} is above X, instead of a width"
         add(f"--min-{name}", type=parse_float, metavar="X", help=help_text)

@@ -46,13 +46,12 @@ class _JudgeResults:
 
     def name_columns(self, table_columns: Collection[str]) -> list[str]:
         """Name the new columns PREFIX_KEY, or PREFIX_judge_KEY if the table has such columns."""
-        # A reader would confuse two columns whose names differ only in case.
-        folded_names = {*map(str.casefold, table_columns)}
         for prefix in (self.prefix, f"{self.prefix}_judge"):
             self.key_by_column = {
                 prefix if key == "score" else f"{prefix}_{key}": key for key in self.judgement_keys
             }
-            if folded_names.isdisjoint(map(str.casefold, self.key_by_column)):
+            # A reader would confuse two columns whose names differ only in case.
+            if {*map(str.lower, table_columns)}.isdisjoint(map(str.lower, self.key_by_column)):
                 return [*self.key_by_column]
         problem = f"columns {self.prefix!r} and {self.prefix}_judge exist already"
         raise RowsError(f"{problem}; write .jsonl, or rename one")
@@ -176,8 +175,7 @@ class JudgePreferences(_JudgeResults):
         output_a, output_b = (str(text or "").strip() for text in (text_a, text_b))
         self.output_lengths.append((len(output_a), len(output_b)))
         cell_values: Record = {key: getattr(judgement, key) for key in PREFERENCE_KEYS}
-        if judgement.failure is not None:
-            cell_values["margin"] = None  # in place of NaN
+        cell_values["margin"] = judgement.margin if judgement.preferred else None  # and not NaN
         cell_values |= self._count_judgement(judgement, texts)
         if self.key_by_column:
             return self._flat_cells(cell_values, judgement)

@@ -1,7 +1,7 @@
 """Describe outputs that a judge and people, or two judges, judge differently; the worst first."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -30,8 +30,8 @@ class Miss:
     `verdict` has the old and the new judge's, and `score` is the new judge's. `decided_by` has the
     answers to the judge's questions that moved its score most. `annotations` has pairs of an
     annotator's name, and the annotator's label and comment. `texts` are the texts that the judge
-    read; `output_names` are the names of the output in `texts`, or of a pair's two outputs. `ranks`
-    says how many of the outputs that are ranked together a rating's miss is ranked above.
+    read; `output_names` are the names of the output in `texts`, or of a pair's two outputs. For a
+    rating, `ranks` says how people and the judge rank the output.
     """
 
     kind: MissKind = field(metadata={"json": "miss"})
@@ -50,9 +50,7 @@ class Miss:
     ranks: str = ""
 
     @classmethod
-    def from_row(
-        cls, scored_items: ScoredItems, kind: MissKind, row: int, ranks: str = ""
-    ) -> "Miss":
+    def from_row(cls, scored_items: ScoredItems, kind: MissKind, row: int) -> "Miss":
         item, judgement = scored_items.items[row], scored_items.judgements[row]
         output_names = [*item.texts][-2:]
         if not scored_items.is_pairwise:
@@ -72,7 +70,6 @@ class Miss:
             annotations=_annotations(scored_items, row),
             texts=item.texts,
             output_names=output_names,
-            ranks=ranks,
         )
 
     @property
@@ -116,12 +113,9 @@ def find_misses(
         shares = outranked_shares(scored_items)
         # Without rounding errors, equal differences are equally bad.
         differences = (shares[0] - shares[1]).round(9)
-        others = "the document's" if scored_items.level == "summary" else "the"
-        ranks = [
-            f"People rank it above {human_share:.0%} of {others} other outputs, the judge above "
-            f"{judge_share:.0%}."
-            for judge_share, human_share in shares.T
-        ]
+        others = "the document's other" if scored_items.level == "summary" else "the other"
+        text = f"People rank it above {{1:.0%}} of {others} outputs, the judge above {{0:.0%}}."
+        ranks = [text.format(*pair) for pair in shares.T]
         is_visible = np.abs(scores - human) >= MIN_VISIBLE_DIFFERENCE
         is_miss_by_kind = {
             "too high": is_visible & (differences >= MIN_RANK_DIFFERENCE),
@@ -130,7 +124,7 @@ def find_misses(
     worst_first = np.argsort(-np.abs(differences), kind="stable")
     return {
         kind: [
-            Miss.from_row(scored_items, kind, row, ranks[row])
+            replace(Miss.from_row(scored_items, kind, row), ranks=ranks[row])
             for row in worst_first[is_miss[worst_first]][:max_per_kind].tolist()
         ]
         for kind, is_miss in is_miss_by_kind.items()

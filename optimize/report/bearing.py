@@ -110,22 +110,20 @@ def _labels_to_add(
     all_items: Items, test: Items, n_missing_by_figure: Mapping[str, int], words: VerdictWords
 ) -> Iterator[str]:
     """Yield what to label for each figure that has no interval on the test split."""
-    n_documents = len(all_items.documents)
+    n_documents, n_outputs = len(all_items.documents), len(all_items)
     if words:
         agreement = verdict_agreement(scored_rows(test.human, test.human, test.document_ids))
         n_passes = int((all_items.human == 1).sum())
-        for amount in labels_for_rates(agreement, len(test), n_passes, len(all_items), words):
-            yield f"{amount} on test"
+        amounts = labels_for_rates(agreement, len(test), n_passes, n_outputs, words)
+        yield from (f"{amount} on test" for amount in amounts)
         return
     for figure, n_missing in n_missing_by_figure.items():
         if n_missing:
             # The test split gets a fixed share of all documents; some may have equal labels.
             n_with_contrast = max(1, MIN_DOCUMENTS_FOR_INTERVAL - n_missing)
             n_more = max(n_missing, math.ceil(n_missing * n_documents / n_with_contrast))
-            amount = f"{n_more:,} more documents"
-            if len(all_items) > n_documents:
-                amount += " (not more outputs of the same)"
-            yield f"{amount} for an interval of {figure} on test"
+            remark = " (not more outputs of the same)" if n_outputs > n_documents else ""
+            yield f"{n_more:,} more documents{remark} for an interval of {figure} on test"
 
 
 def labels_for_rates(
@@ -133,21 +131,19 @@ def labels_for_rates(
 ) -> Iterator[str]:
     """Yield what to add to all labels for each rate that has no interval on the test split.
 
-    `agreement` has the rates on test, which has `n_test` of all `n_outputs`. `n_passes` of all
-    outputs are labelled as passes.
+    Test has `n_test` of all `n_outputs`, and `n_passes` of all outputs are passes.
     """
     from scipy.special import nbdtrik
 
-    # With so many passes (or fails) outside test, nine of ten random test splits have enough.
+    # With so many passes (or fails) in all, nine of ten random test splits have enough of them.
     n_outside_test = float(nbdtrik(0.9, MIN_OUTPUTS_FOR_RATES, n_test / n_outputs))
+    n_needed = math.ceil(MIN_OUTPUTS_FOR_RATES + n_outside_test)
     rates, n_labelled = (agreement.tpr, agreement.tnr), (n_passes, n_outputs - n_passes)
     for figure, rate, n, word in zip(("TPR", "TNR"), rates, n_labelled, words, strict=True):
-        n_missing_documents = MIN_DOCUMENTS_FOR_RATES - (rate.n_documents or 0)
-        n_missing = max(MIN_OUTPUTS_FOR_RATES - rate.n, n_missing_documents)
-        n_more = max(n_missing, math.ceil(MIN_OUTPUTS_FOR_RATES + n_outside_test) - n)
-        amount = f"{n_more:,} more {word} outputs"
-        if rate.n >= MIN_OUTPUTS_FOR_RATES:
-            n_more_documents = math.ceil(n_missing_documents * n_outputs / n_test)
-            amount = f"{n_more_documents:,} more documents with {word} outputs"
-        if n_missing > 0:
-            yield f"{amount} for an interval of {figure}"
+        n_missing_documents = max(0, MIN_DOCUMENTS_FOR_RATES - (rate.n_documents or 0))
+        if rate.n < MIN_OUTPUTS_FOR_RATES:
+            n_more = max(MIN_OUTPUTS_FOR_RATES - rate.n, n_missing_documents, n_needed - n)
+            yield f"{n_more:,} more {word} outputs for an interval of {figure}"
+        elif n_missing_documents:
+            n_more = math.ceil(n_missing_documents * n_outputs / n_test)
+            yield f"{n_more:,} more documents with {word} outputs for an interval of {figure}"

@@ -59,9 +59,7 @@ def floor_outcome(texts: Mapping[FloorOutcome, list[str]]) -> FloorOutcome | Non
     return next((outcome for outcome in texts if texts[outcome]), None)
 
 
-def floor_texts(
-    result: Verification, *, with_labels_to_add: bool = True
-) -> dict[FloorOutcome, list[str]]:
+def floor_texts(result: Verification, *, with_advice: bool = True) -> dict[FloorOutcome, list[str]]:
     """Return a text for each floor, and for each other reason to fail, by outcome; worst first."""
     scorecard, reasons = result.scorecard, [*_reasons_to_fail(result)]
     texts: dict[FloorOutcome, list[str]] = {"falls short": reasons, "undecided": [], "holds": []}
@@ -76,7 +74,7 @@ def floor_texts(
             ends_text = f"{interval_text(figure.interval)}{looks_text(result.looks)}"
             text = f"{figure_name} {figure.value:.4f} {ends_text}"
         text += f" >= {floor:g}" if outcome == "holds" else f", --min-{name} {floor:g}"
-        if outcome == "undecided" and with_labels_to_add:
+        if outcome == "undecided" and with_advice:
             text += f": {_labels_to_add_text(scorecard, figure, counted_label, floor)}"
         texts[outcome].append(text)
     return texts
@@ -129,7 +127,7 @@ def verification_lines(
     misses_by_kind = [[miss for miss in misses if miss.kind == kind] for kind in kinds]
     alternating_misses = filter(None, chain(*zip_longest(*misses_by_kind)))
     miss_lines = [miss_line(miss.kind, miss) for miss in alternating_misses]
-    lines = verification_answer(result, with_labels_to_add=False).lines(
+    lines = verification_answer(result, with_advice=False).lines(
         MAX_VERIFY_LINES - len(fault_lines), details=miss_lines, footer=footer
     )
     if not with_all_levels:
@@ -144,10 +142,9 @@ def verification_lines(
     return [*lines, "", *card.correlation_lines(scorecard, counts.n_systems), *remark_lines]
 
 
-def verification_answer(result: Verification, *, with_labels_to_add: bool = True) -> ReportAnswer:
+def verification_answer(result: Verification, *, with_advice: bool = True) -> ReportAnswer:
     """Return the answer on a verification, which says first if the judge is above its floors."""
-    scorecard = result.scorecard
-    texts = floor_texts(result, with_labels_to_add=with_labels_to_add)
+    scorecard, texts = result.scorecard, floor_texts(result, with_advice=with_advice)
     outcome = floor_outcome(texts)
     judge_name = Path(result.judge).name.removesuffix(".jsonl")
     obstacle = card.obstacle_to_use(scorecard, result.data_counts, result.overlap)
