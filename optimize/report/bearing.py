@@ -114,8 +114,7 @@ def _labels_to_add(
     if words:
         agreement = verdict_agreement(scored_rows(test.human, test.human, test.document_ids))
         n_passes = int((all_items.human == 1).sum())
-        amounts = labels_for_rates(agreement, len(test), n_passes, n_outputs, words)
-        yield from (f"{amount} on test" for amount in amounts)
+        yield from labels_for_rates(agreement, len(test), n_passes, n_outputs, words)
         return
     for figure, n_missing in n_missing_by_figure.items():
         if n_missing:
@@ -129,9 +128,9 @@ def _labels_to_add(
 def labels_for_rates(
     agreement: VerdictAgreement, n_test: int, n_passes: int, n_outputs: int, words: tuple[str, str]
 ) -> Iterator[str]:
-    """Yield what to add to all labels for each rate that has no interval on the test split.
+    """Yield what to add to all labels for each rate of `agreement` that has no interval.
 
-    Test has `n_test` of all `n_outputs`, and `n_passes` of all outputs are passes.
+    The rates are of `n_test` of all `n_outputs`, and `n_passes` of all outputs are passes.
     """
     from scipy.special import nbdtrik
 
@@ -140,10 +139,11 @@ def labels_for_rates(
     n_needed = math.ceil(MIN_OUTPUTS_FOR_RATES + n_outside_test)
     rates, n_labelled = (agreement.tpr, agreement.tnr), (n_passes, n_outputs - n_passes)
     for figure, rate, n, word in zip(("TPR", "TNR"), rates, n_labelled, words, strict=True):
+        purpose = f"for an interval of {figure}{' on test' if n_test < n_outputs else ''}"
         n_missing_documents = max(0, MIN_DOCUMENTS_FOR_RATES - (rate.n_documents or 0))
         if rate.n < MIN_OUTPUTS_FOR_RATES:
             n_more = max(MIN_OUTPUTS_FOR_RATES - rate.n, n_missing_documents, n_needed - n)
-            yield f"{n_more:,} more {word} outputs for an interval of {figure}"
+            yield f"{n_more:,} more {word} outputs {purpose}"
         elif n_missing_documents:
             n_more = math.ceil(n_missing_documents * n_outputs / n_test)
-            yield f"{n_more:,} more documents with {word} outputs for an interval of {figure}"
+            yield f"{n_more:,} more documents with {word} outputs {purpose}"

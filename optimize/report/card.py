@@ -363,9 +363,8 @@ def labels_advice(scorecard: Scorecard, n_passes: int = 0, n_outputs: int = 0) -
         n_documents = figures.judge.n_documents
         n_test = scorecard.rho.n_outputs + scorecard.rho.n_failed
         numbers = n_test, n_passes, n_outputs or n_test
-        if amounts := [*labels_for_rates(figures.judge, *numbers, PASS_FAIL)]:
-            where_text = " on test" if n_outputs else ""
-            return f"Label {f'{where_text}; '.join(amounts)}{where_text}."
+        if amounts := "; ".join(labels_for_rates(figures.judge, *numbers, PASS_FAIL)):
+            return f"Label {amounts}."
     if is_perfect(scorecard):
         return ""
     interval, documents_text = scorecard.share_right.interval, count_text(n_documents, "document")

@@ -50,8 +50,7 @@ def verification_json(result: Verification) -> JsonObject:
 
 def floor_faults(texts: Mapping[FloorOutcome, list[str]]) -> list[str]:
     """Return a line for each floor that a figure is below, or that these labels cannot decide."""
-    outcomes: tuple[FloorOutcome, ...] = ("falls short", "undecided")
-    return [f"{outcome}: {text}" for outcome in outcomes for text in texts[outcome]]
+    return [f"{name}: {text}" for name in texts if name != "holds" for text in texts[name]]
 
 
 def floor_outcome(texts: Mapping[FloorOutcome, list[str]]) -> FloorOutcome | None:
