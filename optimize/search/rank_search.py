@@ -64,9 +64,9 @@ def explore(problem: SearchProblem) -> Exploration:
     return Exploration(finalists=finalists)
 
 
-def smallest_round_cost(n_items: float, item_cost: float, proposal_cost: float) -> float:
-    """Return the cost of one proposal, and of scoring it and the untuned judge on `n_items`."""
-    return proposal_cost + 2 * n_items * item_cost
+def smallest_round_cost(n_items: float, item_cost: float, proposals_cost: float) -> float:
+    """Return the cost of proposals, and of scoring one and the untuned judge on `n_items`."""
+    return proposals_cost + 2 * n_items * item_cost
 
 
 class RankSearch:
@@ -194,11 +194,12 @@ class RankSearch:
 
     def _propose_instructions(self, round_number: int, parent: Candidate) -> list[str]:
         budget, seed = self.budget, self.options.seed
-        # An instruction is asked for only if the budget also pays for its first comparison.
-        item_cost = self.evaluator.item_cost(replace(parent, demo_set=DemoSet()))
-        cost = budget.proposal_cost + self.n_first_items * item_cost
-        n_affordable = int(budget.remaining / cost)
-        n_proposals = min(self.options.n_proposals, n_affordable)
+        # If the budget is small, it must still pay for the first comparison of an instruction.
+        n_proposals = self.options.n_proposals
+        if budget.remaining < n_proposals * budget.proposal_cost:
+            item_cost = self.evaluator.item_cost(replace(parent, demo_set=DemoSet()))
+            cost_left = max(0.0, budget.remaining - self.n_first_items * item_cost)
+            n_proposals = int(cost_left / budget.proposal_cost)
         rngs = [random_generator(seed, "lesson", round_number, i) for i in range(n_proposals)]
         evidence_texts = write_evidence(self.evaluator, parent, self.problem.train, rngs)
         best_values: dict[str, float] = {}

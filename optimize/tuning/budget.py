@@ -345,7 +345,7 @@ def _smallest_limit(run: PreparedRun, pricing: Pricing) -> float:
         # About as many items are judged on either half before a candidate can be dropped.
         n_documents = min_race_documents(len(informative_documents(run.dev, run.goal)))
         n_items = n_documents * len(run.dev) / len(run.dev.documents)
-        round_cost = smallest_round_cost(n_items, item_cost, pricing.proposal_cost)
+        round_cost = smallest_round_cost(n_items, item_cost, N_PROPOSALS * pricing.proposal_cost)
         # A proposal is booked at its largest possible cost until its reply has come.
         max_price = pricing.proposal_price.cost(*_max_proposal_tokens(run))
         round_cost = max(round_cost, pricing.unit.cost(1, max_price))
