@@ -81,18 +81,18 @@ def _check(flags: Namespace) -> CommandOutcome:
     """Read the file, and return its problems; if it has none, what was read and what to do next."""
     options = _read_options(flags)
     labels, problems = check_file(flags.data, options)
-    notes, bearing = list[str](), dict[str, str]()
+    notes, capacity_by_heading = list[str](), dict[str, str]()
     lines: Iterable[str] = _problem_lines(problems)
     if labels is not None:
         notes = [*labels.notes, *_dimension_notes(labels), *_document_notes(labels)]
     if labels is not None and not problems:
         # This import is slow, and a file with problems does not need it.
-        from optimize.report.bearing import bearing_texts
+        from optimize.report.capacity import capacity_texts
 
         label_name = "margin for A"
         if isinstance(labels, LabelledSet):
             label_name = dimensions_to_tune(labels, options)[0]
-        bearing = bearing_texts(labels, label_name)
+        capacity_by_heading = capacity_texts(labels, label_name)
         if flags.write_map is not None:
             write_atomically(flags.write_map, mapping_yaml(labels.reading, options).encode())
         reading_lines = [*_reading_lines(labels, options), *(("note", note) for note in notes)]
@@ -101,7 +101,7 @@ def _check(flags: Namespace) -> CommandOutcome:
             wrap_lines(f"{Path(flags.data).stem}: no problem in {_counts_text(labels)}"),
             _wrap_titled_lines(reading_lines),
             [""],
-            _wrap_titled_lines(chain(bearing.items(), next_lines)),
+            _wrap_titled_lines(chain(capacity_by_heading.items(), next_lines)),
         )
     json_report = {
         "file": flags.data,
@@ -109,7 +109,7 @@ def _check(flags: Namespace) -> CommandOutcome:
         "problems": [asdict(problem) for problem in problems],
         "notes": notes,
         "reading": None if labels is None else asdict(labels.reading),
-        "bearing": bearing,
+        "bearing": capacity_by_heading,
     }
     exit_code = FAILED_EXIT_CODE if problems else DONE_EXIT_CODE
     return CommandOutcome(to_json(json_report, None), lines, exit_code=exit_code)
@@ -278,17 +278,20 @@ def next_step_lines(
         name, map_text = "quality", f" {map_flag('quality', [dimension])}"
         columns_by_name = {**options.columns_by_name, name: dimension}
         options = replace(options, columns_by_name=columns_by_name)
-    draft = f"{name}=one line that says what earns {'a pass' if is_verdict else 'a high rating'}"
+    best_label = "a pass" if is_verdict else "a high rating"
+    placeholder = f"{name}=one line that says what earns {best_label}"
     # A judge of pass or fail can do without a definition.
-    needs_draft = not is_defined and (name != dimension or not is_verdict)
+    needs_definition = not is_defined and (name != dimension or not is_verdict)
     try:
-        command = _tune_command(draft if needs_draft else argument, ratings, flags, options)
+        subject_text = placeholder if needs_definition else argument
+        command = _tune_command(subject_text, ratings, flags, options)
     except JudgesError as error:
         yield "judge", str(error)
         return
     yield COMMAND_TITLE, command + map_text
     if not is_defined:
-        advice = "your own line there" if needs_draft else f"--dimension {shlex.quote(draft)}"
+        flag_text = f"--dimension {shlex.quote(placeholder)}"
+        advice = "your own line there" if needs_definition else flag_text
         yield "define", f"a definition is worth about as much as tuning; write {advice}"
 
 
@@ -300,10 +303,10 @@ def _tune_command(
     from optimize.tuning.preparation import prepare_run
     from optimize.tuning.settings import Settings
 
-    fitting_scale, errors = usual_scale(ratings), list[JudgesError]()
-    given_scales = [f"{lowest:g}:{highest:g}" for lowest, highest in options.scales.values()]
-    fitting_text = f"{fitting_scale[0]}:{fitting_scale[1]}" if fitting_scale else ANY_SCALE
-    for scale in given_scales or (None, fitting_text, ANY_SCALE):
+    labels_scale, errors = usual_scale(ratings), list[JudgesError]()
+    user_scales = [f"{lowest:g}:{highest:g}" for lowest, highest in options.scales.values()]
+    usual_scale_text = f"{labels_scale[0]}:{labels_scale[1]}" if labels_scale else ANY_SCALE
+    for scale in user_scales or (None, usual_scale_text, ANY_SCALE):
         settings = Settings(
             dimension=subject_text,
             data=flags.data,

@@ -11,7 +11,7 @@ from optimize.items import DataCounts
 from optimize.measuring.scorecard import Scorecard, VerdictFigures
 from optimize.measuring.scored import TuningOverlap
 from optimize.report.answer import Fact, Tile
-from optimize.report.bearing import labels_for_rates
+from optimize.report.capacity import labels_for_rates
 from optimize.statistics.coefficients import COEFFICIENTS
 from optimize.statistics.floor import FloorOutcome, suggested_floors
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, MIN_PERFECT, IntervalEstimate

@@ -19,7 +19,7 @@ from optimize.__main__ import command as tune
 from optimize.check import command as check
 from optimize.items import n_missing_for_intervals
 from optimize.plan import command as plan
-from optimize.report.bearing import bearing_texts
+from optimize.report.capacity import capacity_texts
 from optimize.statistics.correlations import correlation, dataset_level
 from optimize.statistics.floor import interval_for_looks, labels_to_decide, round_up_to_two_digits
 from optimize.statistics.intervals import cautious_interval, random_generator
@@ -187,12 +187,12 @@ def test_check_asks_for_labels_exactly_if_a_rate_has_no_interval(documents):
 
 def test_check_says_how_many_rare_fails_are_missing():
     words = ["fail" if i % 5 == 0 else "pass" for i in range(60)]
-    texts = bearing_texts(data.read_labels(labelled(*words)), "label")
+    texts = capacity_texts(data.read_labels(labelled(*words)), "label")
     assert texts["labels"] == "label: 80% pass, 20% fail"
     # A quarter of 55 is ten or more in nine deals of ten (binomial), and 12 are there.
     assert texts["collect"].startswith("43 more fail outputs for an interval of TNR on test; ")
     more = data.read_labels(labelled(*words, *["fail"] * 43))
-    assert "more fail" not in bearing_texts(more, "label")["collect"]
+    assert "more fail" not in capacity_texts(more, "label")["collect"]
     assert texts["intervals"].startswith("verify on all 60 documents: TPR, TNR; tune on test, 15")
     assert texts["contrast"].startswith("none within documents")
 
@@ -205,7 +205,7 @@ def test_with_few_documents_check_asks_for_documents_and_not_outputs():
         for d in range(24)
         for i in range(6)
     ]
-    texts = bearing_texts(data.read_labels(rows), "relevance")
+    texts = capacity_texts(data.read_labels(rows), "relevance")
     # Of 24 documents 6 are in test: 9 more there are 36 more in all.
     assert texts["collect"].startswith(
         "36 more documents (not more outputs of the same) for an interval"

@@ -1,4 +1,4 @@
-"""What labels can show (`bearing` in JSON): figures with intervals, and the chance of a gain."""
+"""What labels can show: which figures get intervals, and how likely tuning shows a gain."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ VerdictWords = tuple[str, str] | None
 USUAL_FLOORS = {"tpr": 0.8, "tnr": 0.8}
 
 
-def bearing_texts(labels: AnyLabels, dimension: str) -> dict[str, str]:
+def capacity_texts(labels: AnyLabels, dimension: str) -> dict[str, str]:
     """Return what these labels can show: a text for each heading that `check` prints."""
     people_text = "not computed for votes"
     if isinstance(labels, LabelledSet):
