@@ -88,7 +88,7 @@ class Dimension:
     questions: tuple[Question, ...] = dataclass_field(default=(), compare=False, repr=False)
     is_pairwise: ClassVar[bool] = False
     judgement_class: ClassVar[type[Judgement]] = Judgement
-    # One output has no order, and its text is not one of two.
+    # A dimension rates one output, so there is one order, and no text is one of a pair.
     orders: ClassVar[tuple[str, ...]] = ("ab",)
     fields: ClassVar[tuple[str, ...]] = ()
 

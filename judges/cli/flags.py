@@ -150,7 +150,7 @@ _repeatable = partial(_flag, action="append", default=[])
 _switch: Callable[..., FlagOptions] = partial(dict, action="store_true")
 # The flags that several commands have. The texts give the defaults in parentheses.
 _SHARED_FLAGS = {
-    # The labels.
+    # Flags on how labels are read.
     "--data": _flag(
         "FILE", f"human labels: {READABLE_ENDINGS}, or hf:owner/name (the starter set)"
     ),
@@ -171,7 +171,7 @@ _SHARED_FLAGS = {
     "--scale": _flag("LOW-HIGH", "labels' scale (the dimension's); any: only the order"),
     "--dimension": _flag("NAME", "the dimension that was judged: a name or FILE.yaml"),
     "--pairwise": _flag("NAME", "for pairs: the comparison, a name or FILE.yaml"),
-    # The model, and from replies to a score.
+    # Flags on the model, and on how its replies become a score.
     "--lm": _flag(
         "MODEL",
         "embedded (free), openai/NAME, decisions/NAME, systemone/NAME or any model of DSPy (the "
@@ -205,7 +205,7 @@ _SHARED_FLAGS = {
         "questions (none for a rating, brief for a pair)",
         choices=("none", "brief", "steps", "questions"),
     ),
-    # The run.
+    # Flags on the run and its output.
     "--max-calls": _flag("N", "maximum requests (no limit)", type=parse_count),
     "--max-cost": _flag("USD", "maximum cost in US dollars (no limit)", type=parse_dollars),
     "--seed": _flag("N", "the random seed (0)", type=parse_seed, default=0),

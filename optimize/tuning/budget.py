@@ -300,7 +300,7 @@ def _run_limit(run: PreparedRun, pricing: Pricing, *, has_begun: bool) -> float:
     for unit in (CALLS, DOLLARS):
         user_limit = getattr(run.settings, unit.limit_setting)
         if user_limit is None or (unit == DOLLARS and pricing.unit == CALLS):
-            continue  # a limit in dollars limits no free model
+            continue  # dollars cannot limit a free model
         # What a call or a dollar of the user's limit pays for, in the unit of `pricing`.
         cost_per_unit = (1 - unit.spare_share) * (call_cost if unit == CALLS else 1.0)
         limits.append(user_limit * cost_per_unit)
